@@ -1,0 +1,5 @@
+message(STATUS "heddle ${PROJECT_VERSION}")
+message(STATUS "  compiler   ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}, ${CMAKE_BUILD_TYPE}")
+message(STATUS "  sanitizers ${HEDDLE_SANITIZE}")
+message(STATUS "  ccache     ${HEDDLE_CCACHE}")
+message(STATUS "  oneDNN     ${HEDDLE_ONEDNN_NOTE}")

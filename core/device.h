@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heddle/core/error.h"
+
+namespace heddle {
+
+enum class DeviceType { kCpu, kCuda };
+
+/// Where a tensor's memory is. This build knows the CPU; `cuda:N` is parsed, so that asking for it
+/// is a clear error and never a silent run elsewhere.
+struct Device {
+  DeviceType type = DeviceType::kCpu;
+  int index = 0;
+
+  static Device cpu() { return {}; }
+  static Device best();  ///< cuda:0 where this build and machine have one, else cpu.
+
+  /// Parses "cpu" or "cuda:N". Errors: UsageError for another text, or a device that this build or
+  /// machine lacks.
+  static Device parse(std::string_view text);
+
+  std::string to_string() const;
+  bool operator==(const Device&) const = default;
+};
+
+/// Parses the value of `--devices`: a comma-separated list, or "all". Errors: as Device::parse.
+std::vector<Device> parse_devices(std::string_view text);
+
+}  // namespace heddle

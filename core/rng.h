@@ -1,0 +1,80 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "heddle/core/dtype.h"
+
+namespace heddle {
+
+/// Philox4x32-10: four random words as a pure function of a counter and a key, so that no thread
+/// owns a state and any element can be drawn alone. Source: Salmon et al., "Parallel random
+/// numbers: as easy as 1, 2, 3", SC'11; test vectors of Random123.
+HEDDLE_INLINE std::array<uint32_t, 4> philox4x32(std::array<uint32_t, 4> counter,
+                                                 std::array<uint32_t, 2> key) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = uint64_t{0xD2511F53U} * counter[0];
+    const uint64_t b = uint64_t{0xCD9E8D57U} * counter[2];
+    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
+               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
+    key = {key[0] + 0x9E3779B9U, key[1] + 0xBB67AE85U};
+  }
+  return counter;
+}
+
+/// Uniform in [0, 1) with 24 bits: the same float on every device.
+HEDDLE_INLINE float uniform_from_bits(uint32_t bits) {
+  return static_cast<float>(bits >> 8) * 0x1p-24F;
+}
+
+/// What a stream of draws is for. Part of the key, so that two uses never see the same numbers.
+enum class RngPurpose : uint32_t { kInit = 1, kShuffle, kAugment, kDropout, kSynthetic, kUser };
+
+/// A stream of random numbers named by (seed, purpose, a, b), for example (seed, kAugment, epoch,
+/// sample). Draw i is a function of the name and i alone. Cheap to make.
+class Rng {
+ public:
+  Rng(uint64_t seed, RngPurpose purpose, uint64_t a = 0, uint32_t b = 0)
+      : seed_(seed), purpose_(purpose), a_(a), b_(b) {}
+
+  /// Words 4*block .. 4*block+3 of the stream.
+  HEDDLE_INLINE std::array<uint32_t, 4> block(uint32_t index) const {
+    const uint64_t key = key_;
+    return philox4x32({index, b_, static_cast<uint32_t>(a_), static_cast<uint32_t>(a_ >> 32)},
+                      {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
+  }
+
+  uint32_t next();                      ///< The next word of the stream.
+  uint32_t next_below(uint32_t bound);  ///< Uniform in [0, bound), without bias. bound > 0.
+  float next_uniform();                 ///< [0, 1)
+  float next_normal();                  ///< Mean 0, variance 1; see normal_from_bits.
+  bool next_bernoulli(float probability);
+
+ private:
+  uint64_t seed_;
+  RngPurpose purpose_;
+  uint64_t a_;
+  uint32_t b_;
+  uint64_t key_ = mix(seed_, purpose_);
+  uint32_t next_block_ = 0;
+  int used_ = 4;
+  std::array<uint32_t, 4> words_{};
+
+  static uint64_t mix(uint64_t seed, RngPurpose purpose);
+};
+
+/// A standard normal number from two words: Box-Muller with the logarithm and cosine of one shared
+/// polynomial of explicit fused multiply-adds, so that every device has the same bits.
+float normal_from_bits(uint32_t a, uint32_t b);
+
+/// 0 .. n-1 in a random order that depends on the stream alone (Fisher-Yates).
+std::vector<int64_t> permutation(Rng rng, int64_t n);
+
+/// The seed that modules take their initial values and dropout masks from; PyTorch's manual_seed.
+/// Each call of next_init_stream() gives another stream of it.
+void manual_seed(uint64_t seed);
+uint64_t initial_seed();
+Rng next_init_stream();
+
+}  // namespace heddle

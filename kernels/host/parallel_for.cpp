@@ -1,0 +1,59 @@
+#include "heddle/kernels/host/parallel_for.h"
+
+#include <omp.h>
+
+#include <atomic>
+#include <exception>
+
+#include "heddle/core/denormals.h"
+#include "heddle/core/tape.h"
+
+namespace heddle {
+namespace {
+
+std::atomic<int> configured_threads{0};
+
+void run_range(int64_t begin, int64_t end, detail::PieceFunction function, const void* body) {
+  for (int64_t piece = begin; piece < end; ++piece) function(body, piece);
+}
+
+}  // namespace
+
+void set_num_threads(int n) {
+  HEDDLE_CHECK(n >= 1, "set_num_threads: n is {}, expected at least 1", n);
+  configured_threads = n;
+  omp_set_num_threads(n);  // oneDNN asks the same pool
+}
+
+int num_threads() {
+  const int n = configured_threads;
+  return n > 0 ? n : omp_get_num_procs();
+}
+
+void detail::run_pieces(int64_t n_pieces, PieceFunction function, const void* body) {
+  if (n_pieces <= 0) return;
+  const int64_t wanted = n_pieces < num_threads() ? n_pieces : num_threads();
+  if (wanted == 1 || omp_in_parallel() != 0) {
+    const FlushDenormals flush;
+    run_range(0, n_pieces, function, body);
+    return;
+  }
+  const GradState grad_state;
+  std::exception_ptr error;
+  std::atomic_flag error_taken = ATOMIC_FLAG_INIT;
+#pragma omp parallel num_threads(static_cast <int>(wanted))
+  {
+    const FlushDenormals flush;
+    const auto scope = grad_state.apply();
+    const int64_t n = omp_get_num_threads();
+    const int64_t i = omp_get_thread_num();
+    try {
+      run_range(n_pieces * i / n, n_pieces * (i + 1) / n, function, body);
+    } catch (...) {
+      if (!error_taken.test_and_set()) error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace heddle
