@@ -11,6 +11,7 @@ endif()
 add_library(heddle_options INTERFACE)
 target_compile_options(heddle_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wswitch
+  -Wno-missing-field-initializers # options are given by name: {.lr = 1e-3}
   -Wno-psabi # vectors pass between inlined functions only
   -ffp-contract=off # a fused multiply-add is written where it is meant, so that bits do not move
   -fno-math-errno)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,9 +14,6 @@
 #include "heddle/core/view.h"
 
 namespace heddle {
-
-class TapeEntry;
-struct AutogradMeta;
 
 /// An n-dimensional array: shared storage seen through shape, strides and offset. Copying a Tensor
 /// copies the reference, as in PyTorch; `clone` (nn/ops.h) copies the elements. Shapes of images
@@ -98,10 +96,10 @@ class Tensor {
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
 
  private:
-  friend class TapeEntry;
   friend struct TapeAccess;
   struct Impl;
   void check_dtype(DType expected) const;
+  const Impl& impl() const;  ///< Errors: undefined tensor.
   std::shared_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,170 @@
+#include "heddle/core/memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HEDDLE_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define HEDDLE_ASAN 1
+#endif
+#endif
+#ifdef HEDDLE_ASAN
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(data, bytes) ((void)(data), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(data, bytes) ((void)(data), (void)(bytes))
+#endif
+
+namespace heddle {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kHugePage = int64_t{1} << 21;
+// Large blocks all begin at a huge page. Offset by a cache line more each time, so that kernels
+// that walk several tensors at once do not meet in the same sets of the cache.
+constexpr int64_t kColours = 32;
+
+struct Block {
+  void* base;     // what the system gave
+  int64_t bytes;  // usable from the data pointer on
+};
+
+/// Freed blocks are kept by size; a request takes the smallest that fits, if it wastes at most an
+/// eighth of itself. Under AddressSanitizer what is not handed out is poisoned, so that keeping
+/// blocks hides no use after free.
+class Arena {
+ public:
+  void* allocate(int64_t asked) {
+    const int64_t bytes = (std::max<int64_t>(asked, 1) + kAlignment - 1) / kAlignment * kAlignment;
+    const std::lock_guard lock(mutex_);
+    auto found = free_.lower_bound(bytes);
+    if (found != free_.end() && found->first > bytes + bytes / 8 + 4 * kAlignment)
+      found = free_.end();
+    void* data = nullptr;
+    if (found != free_.end()) {
+      data = found->second;
+      free_.erase(found);
+    } else {
+      data = from_system(bytes);
+    }
+    stats_.in_use += blocks_.at(data).bytes;
+    stats_.peak_in_use = std::max(stats_.peak_in_use, stats_.in_use);
+    ASAN_UNPOISON_MEMORY_REGION(data, static_cast<size_t>(asked));
+    return data;
+  }
+
+  void release(void* data) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto found = blocks_.find(data);
+    if (found == blocks_.end()) return;
+    stats_.in_use -= found->second.bytes;
+    ASAN_POISON_MEMORY_REGION(data, static_cast<size_t>(found->second.bytes));
+    try {
+      free_.emplace(found->second.bytes, data);
+    } catch (...) {  // no memory for the list's node: give the block back instead
+      to_system(found);
+    }
+  }
+
+  void release_cached() {
+    const std::lock_guard lock(mutex_);
+    release_cached_locked();
+  }
+
+  MemoryStats stats() {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
+  void reset_peak() {
+    const std::lock_guard lock(mutex_);
+    stats_.peak_in_use = stats_.in_use;
+  }
+
+ private:
+  using Blocks = std::unordered_map<void*, Block>;
+
+  void* from_system(int64_t bytes) {
+    const bool large = bytes >= kHugePage;
+    const int64_t colour = large ? kAlignment * (++large_blocks_ % kColours) : 0;
+    const int64_t alignment = large ? kHugePage : kAlignment;
+    int64_t total = 0;
+    HEDDLE_CHECK(!__builtin_add_overflow(bytes, colour + alignment, &total),
+                 "memory: {} bytes asked, more than any machine has", bytes);
+    total = total / alignment * alignment;
+    void* base = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(total));
+    if (base == nullptr) {
+      release_cached_locked();
+      base = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(total));
+    }
+    HEDDLE_CHECK(base != nullptr,
+                 "memory: the system has no {} bytes more; in use {}, highest so far {} bytes",
+                 bytes, stats_.in_use, stats_.peak_in_use);
+    if (large) (void)madvise(base, static_cast<size_t>(total), MADV_HUGEPAGE);  // advice only
+    void* data = static_cast<char*>(base) + colour;
+    blocks_.emplace(data, Block{base, bytes});
+    stats_.held += bytes;
+    ++stats_.system_calls;
+    ASAN_POISON_MEMORY_REGION(data, static_cast<size_t>(bytes));
+    return data;
+  }
+
+  void to_system(Blocks::iterator block) noexcept {
+    ASAN_UNPOISON_MEMORY_REGION(block->first, static_cast<size_t>(block->second.bytes));
+    stats_.held -= block->second.bytes;
+    std::free(block->second.base);
+    blocks_.erase(block);
+  }
+
+  void release_cached_locked() {
+    for (const auto& [bytes, data] : free_) to_system(blocks_.find(data));
+    free_.clear();
+  }
+
+  std::mutex mutex_;
+  Blocks blocks_;
+  std::multimap<int64_t, void*> free_;
+  MemoryStats stats_;
+  int64_t large_blocks_ = 0;
+};
+
+Arena& arena(Device device) {
+  HEDDLE_CHECK(device.type == DeviceType::kCpu, "memory: {} is not a device of this build",
+               device.to_string());
+  static Arena& cpu = *new Arena;  // never destroyed: static tensors may outlive any order of exit
+  return cpu;
+}
+
+}  // namespace
+
+void* memory::allocate(Device device, int64_t bytes) {
+  HEDDLE_CHECK(bytes >= 0, "memory: {} bytes asked", bytes);
+  return arena(device).allocate(bytes);
+}
+void memory::release(Device device, void* data) noexcept {
+  if (data != nullptr) arena(device).release(data);
+}
+MemoryStats memory::stats(Device device) { return arena(device).stats(); }
+void memory::reset_peak(Device device) { arena(device).reset_peak(); }
+void memory::release_cached(Device device) { arena(device).release_cached(); }
+
+Storage::Storage(Device device, int64_t bytes)
+    : device_(device), data_(memory::allocate(device, bytes)), bytes_(bytes) {}
+
+Storage::Storage(Device device, void* data, int64_t bytes, std::shared_ptr<void> owner)
+    : device_(device), data_(data), bytes_(bytes), owner_(std::move(owner)) {
+  HEDDLE_CHECK(owner_ != nullptr, "storage: memory that nothing owns");
+}
+
+Storage::~Storage() {
+  if (owner_ == nullptr) memory::release(device_, data_);
+}
+
+}  // namespace heddle
