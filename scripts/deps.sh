@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Installs what building and testing Heddle needs and this system lacks (Debian, Ubuntu), with sudo
+# where the user is not root. Where nothing is missing, it takes a moment and asks the network nothing.
+set -euo pipefail
+
+packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libdnnl-dev
+  libcurl4-openssl-dev libarchive-dev libssl-dev ca-certificates catch2 python3)
+
+if [ "${HEDDLE_SKIP_DEPS:-0}" = 1 ]; then exit 0; fi
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  cat >&2 <<MESSAGE
+deps.sh: this is not Debian or Ubuntu, so nothing is installed. Heddle needs, by their Debian names:
+  ${packages[*]}
+(g++ 12 or later, cmake 3.25 or later; libdnnl-dev is oneDNN and may be left out.)
+Install them with your package manager and call again with HEDDLE_SKIP_DEPS=1.
+MESSAGE
+  exit 1
+fi
+
+installed=$(dpkg-query --show --showformat='${db:Status-Status} ${Package}\n' "${packages[@]}" 2>/dev/null || true)
+missing=()
+for package in "${packages[@]}"; do
+  grep -qx "installed $package" <<<"$installed" || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
+
+# oneDNN is not built for every processor; Heddle's own kernels do without it.
+if [ "${missing[*]}" = libdnnl-dev ] && apt-cache show g++ >/dev/null 2>&1 &&
+  ! apt-cache show libdnnl-dev >/dev/null 2>&1; then
+  exit 0
+fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "deps.sh: packages are missing and there is no sudo here. As root, run:" >&2
+    echo "  apt-get update && apt-get install -y --no-install-recommends ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -y -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@" >"$log" 2>&1 && return
+  cat "$log" >&2
+  echo "deps.sh: apt-get $* failed" >&2
+  exit 1
+}
+
+echo "Installing ${missing[*]}"
+apt update
+if [[ " ${missing[*]} " == *" libdnnl-dev "* ]] && ! apt-cache show libdnnl-dev >/dev/null 2>&1; then
+  echo "No libdnnl-dev for this system: building without oneDNN"
+  remaining=()
+  for package in "${missing[@]}"; do
+    [ "$package" = libdnnl-dev ] || remaining+=("$package")
+  done
+  missing=("${remaining[@]}")
+fi
+if [ ${#missing[@]} -gt 0 ]; then
+  apt install --no-install-recommends "${missing[@]}"
+fi
