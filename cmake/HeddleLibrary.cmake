@@ -16,7 +16,8 @@ target_compile_features(heddle PUBLIC cxx_std_20)
 target_include_directories(heddle PUBLIC
   $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_compile_definitions(heddle PRIVATE HEDDLE_VERSION="${PROJECT_VERSION}")
+set_source_files_properties(${PROJECT_SOURCE_DIR}/core/version.cpp PROPERTIES
+  COMPILE_DEFINITIONS HEDDLE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(heddle PUBLIC fmt::fmt nlohmann_json::nlohmann_json Threads::Threads
   PRIVATE $<BUILD_INTERFACE:heddle_options> OpenMP::OpenMP_CXX)
 if(HEDDLE_WITH_ONEDNN)
