@@ -1,0 +1,69 @@
+#pragma once
+
+#include <span>
+
+#include "heddle/core/dtype.h"
+
+namespace heddle {
+
+/// One parameter of a fused optimizer step: flat arrays of `n` elements in one storage order,
+/// whatever that order is. Optimizer state is float64 for float64 parameters, else float32.
+struct ParamSlot {
+  void* p = nullptr;        // (n), dtype
+  const void* g = nullptr;  // (n), dtype
+  void* m = nullptr;        // (n), state: SGD's momentum buffer, Adam's first moment
+  void* v = nullptr;        // (n), state: Adam's second moment
+  int64_t n = 0;
+  DType dtype = DType::kFloat32;
+  int64_t step = 1;  // number of this update of this parameter; at 1 the state is not read
+};
+
+/// With d = grad_scale * g + weight_decay * p:
+/// m = momentum * m + (1 - dampening) * d (at step 1: d), p -= lr * m; Nesterov: p -= lr * (d +
+/// momentum * m); without momentum: p -= lr * d, and m is not touched.
+struct SgdArgs {
+  std::span<const ParamSlot> slots;
+  double lr = 1e-3;
+  double momentum = 0.0;
+  double dampening = 0.0;
+  double weight_decay = 0.0;
+  bool nesterov = false;
+  double grad_scale = 1.0;  // clip coefficient, inverse loss scale: no pass of their own
+};
+
+/// With d = grad_scale * g (+ weight_decay * p where not `decoupled`):
+/// m = beta1 * m + (1 - beta1) * d, v = beta2 * v + (1 - beta2) * d^2,
+/// p = p * (1 - lr * weight_decay where `decoupled`)
+///     - lr * (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + eps).
+struct AdamArgs {
+  std::span<const ParamSlot> slots;
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  bool decoupled = false;  // AdamW
+  double grad_scale = 1.0;
+};
+
+/// *sum = sum of g^2 over all slots (of `p` and state nothing is read), added in float64 in a fixed
+/// order. Not finite exactly where an element is not, unless the squares pass float64's range.
+struct GradientSquaresArgs {
+  std::span<const ParamSlot> slots;
+  double* sum;
+};
+
+/// *finite = no element of a gradient is NaN or infinite.
+struct GradientsFiniteArgs {
+  std::span<const ParamSlot> slots;
+  bool* finite;
+};
+
+namespace cpu {
+void sgd_step(const SgdArgs& args);
+void adam_step(const AdamArgs& args);
+void gradient_squares(const GradientSquaresArgs& args);
+void gradients_finite(const GradientsFiniteArgs& args);
+}  // namespace cpu
+
+}  // namespace heddle
