@@ -37,7 +37,11 @@ progress() { # one line that is written over on a terminal, nothing elsewhere
 }
 if [ ! -t 1 ]; then echo "Building (the output goes to build/release/build.log)"; fi
 if ! cmake --build "$build" --parallel "$jobs" "${targets[@]}" 2>&1 | progress; then
-  awk '/^FAILED:/ { show = 1 } show' "$log" | head -n 100 >&2
+  if grep -q '^FAILED:' "$log"; then
+    sed -n '/^FAILED:/,$p' "$log" | head -n 100 >&2
+  else
+    tail -n 20 "$log" >&2
+  fi
   echo "build.sh: the build failed; all of its output is in $log" >&2
   exit 1
 fi
