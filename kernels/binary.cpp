@@ -1,0 +1,169 @@
+// y = a op b with broadcasting through strides. One read of each operand and one write an element.
+// 16-bit floats are computed in float32 and rounded once; integers wrap around. Deterministic.
+#include "heddle/kernels/binary.h"
+
+#include "heddle/kernels/host/isa.h"
+#include "heddle/kernels/host/loop_nest.h"
+
+namespace heddle {
+namespace {
+
+using cpu::LoopNest;
+
+/// What elements of T are computed in: float32 for 16-bit floats; unsigned for int64 arithmetic,
+/// where overflow is then defined.
+template <class Y, class T>
+using Compute = std::conditional_t<
+    std::is_same_v<Y, int64_t>, uint64_t,
+    std::conditional_t<std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>, float, T>>;
+
+struct Add {
+  template <class C>
+  HEDDLE_INLINE static C apply(C a, C b, C alpha) {
+    return static_cast<C>(a + alpha * b);
+  }
+};
+struct Mul {
+  template <class C>
+  HEDDLE_INLINE static C apply(C a, C b, C alpha) {
+    return static_cast<C>(a * alpha * b);
+  }
+};
+struct Div {
+  template <class C>
+  HEDDLE_INLINE static C apply(C a, C b, C) {
+    return static_cast<C>(a / b);
+  }
+};
+struct Eq {
+  template <class C>
+  HEDDLE_INLINE static bool apply(C a, C b, C) {
+    return a == b;
+  }
+};
+struct Ne {
+  template <class C>
+  HEDDLE_INLINE static bool apply(C a, C b, C) {
+    return a != b;
+  }
+};
+struct Lt {
+  template <class C>
+  HEDDLE_INLINE static bool apply(C a, C b, C) {
+    return a < b;
+  }
+};
+struct Le {
+  template <class C>
+  HEDDLE_INLINE static bool apply(C a, C b, C) {
+    return a <= b;
+  }
+};
+
+/// Pointers and strides of one tile; strides in elements.
+template <class Y, class T>
+struct Tile {
+  Y* y;
+  const T* a;
+  const T* b;
+  int64_t rows, cols;
+  int64_t y_row, a_row, b_row;
+  int64_t y_col, a_col, b_col;
+};
+
+/// kA and kB: the column strides of a and b where they are known (0 or 1), with y's then 1.
+/// No element depends on another's result, also where y is a or b: hence the pragma.
+template <class F, class Y, class T, int kA, int kB>
+HEDDLE_INLINE void dense_tile(const Tile<Y, T>& tile, Compute<Y, T> alpha) {
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    Y* y = tile.y + row * tile.y_row;
+    const T* a = tile.a + row * tile.a_row;
+    const T* b = tile.b + row * tile.b_row;
+    HEDDLE_INDEPENDENT_LOOP
+    for (int64_t i = 0; i < tile.cols; ++i)
+      y[i] = static_cast<Y>(F::apply(static_cast<Compute<Y, T>>(a[i * kA]),
+                                     static_cast<Compute<Y, T>>(b[i * kB]), alpha));
+  }
+}
+
+template <class F, class Y, class T>
+void strided_tile(const Tile<Y, T>& tile, Compute<Y, T> alpha) {
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    Y* y = tile.y + row * tile.y_row;
+    const T* a = tile.a + row * tile.a_row;
+    const T* b = tile.b + row * tile.b_row;
+    for (int64_t i = 0; i < tile.cols; ++i)
+      y[i * tile.y_col] =
+          static_cast<Y>(F::apply(static_cast<Compute<Y, T>>(a[i * tile.a_col]),
+                                  static_cast<Compute<Y, T>>(b[i * tile.b_col]), alpha));
+  }
+}
+
+template <class F, class Y, class T, int kA, int kB>
+void vectorized_tile(const Tile<Y, T>& tile, Compute<Y, T> alpha) {
+  cpu::vectorized([](const Tile<Y, T>* t, Compute<Y, T> scale)
+                      HEDDLE_VECTOR_LOOP { dense_tile<F, Y, T, kA, kB>(*t, scale); },
+                  &tile, alpha);
+}
+
+template <class F, class Y, class T>
+void run_tile(const Tile<Y, T>& tile, Compute<Y, T> alpha) {
+  const bool dense_y = tile.y_col == 1 || tile.cols == 1;
+  if (dense_y && tile.a_col == 1 && tile.b_col == 1)
+    return vectorized_tile<F, Y, T, 1, 1>(tile, alpha);
+  if (dense_y && tile.a_col == 1 && tile.b_col == 0)
+    return vectorized_tile<F, Y, T, 1, 0>(tile, alpha);
+  if (dense_y && tile.a_col == 0 && tile.b_col == 1)
+    return vectorized_tile<F, Y, T, 0, 1>(tile, alpha);
+  strided_tile<F, Y, T>(tile, alpha);
+}
+
+template <class F, class Y, class T>
+void run(const BinaryArgs& args) {
+  const auto nest =
+      cpu::make_loop_nest<3>(args.y.shape, {args.y.strides, args.a.strides, args.b.strides});
+  Y* y = static_cast<Y*>(args.y.data);
+  const T* a = static_cast<const T*>(args.a.data);
+  const T* b = static_cast<const T*>(args.b.data);
+  const auto alpha = static_cast<Compute<Y, T>>(
+      static_cast<std::conditional_t<std::is_integral_v<T>, int64_t, double>>(args.alpha));
+  cpu::for_each_tile(nest, [&](const auto& offsets, int64_t rows, int64_t cols) {
+    run_tile<F, Y, T>({y + offsets[0], a + offsets[1], b + offsets[2], rows, cols,
+                       nest.row_stride(0), nest.row_stride(1), nest.row_stride(2),
+                       nest.col_stride(0), nest.col_stride(1), nest.col_stride(2)},
+                      alpha);
+  });
+}
+
+template <class F>
+void compare(const BinaryArgs& args) {
+  dispatch_all(args.a.dtype, [&]<class T>() { run<F, uint8_t, T>(args); });
+}
+
+template <class F>
+void compute(const BinaryArgs& args) {
+  dispatch_all(args.a.dtype, [&]<class T>() { run<F, T, T>(args); });
+}
+
+}  // namespace
+
+void cpu::binary(const BinaryArgs& args) {
+  switch (args.op) {
+    case BinaryOp::kAdd:
+      return compute<Add>(args);
+    case BinaryOp::kMul:
+      return compute<Mul>(args);
+    case BinaryOp::kDiv:
+      return dispatch_float(args.a.dtype, [&]<class T>() { run<Div, T, T>(args); });
+    case BinaryOp::kEq:
+      return compare<Eq>(args);
+    case BinaryOp::kNe:
+      return compare<Ne>(args);
+    case BinaryOp::kLt:
+      return compare<Lt>(args);
+    case BinaryOp::kLe:
+      return compare<Le>(args);
+  }
+}
+
+}  // namespace heddle
