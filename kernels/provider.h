@@ -44,9 +44,10 @@ void run_timed_choice(const std::string& key, RunCandidate run, const void* cont
 /// Candidates must write their whole output and read none of it: `auto` runs them repeatedly.
 template <class Args>
 void run_provider(const Args& args, const Candidates<Args>& candidates) {
-  const bool vendor_can = candidates.vendor != nullptr && (candidates.vendor_supports == nullptr ||
-                                                           candidates.vendor_supports(args));
-  if (!vendor_can || provider() == Provider::kNative) return candidates.native(args);
+  if (candidates.vendor == nullptr || provider() == Provider::kNative)
+    return candidates.native(args);
+  if (candidates.vendor_supports != nullptr && !candidates.vendor_supports(args))
+    return candidates.native(args);
   if (provider() == Provider::kVendor) return candidates.vendor(args);
   struct Context {
     const Args& args;
