@@ -1,0 +1,203 @@
+#include "heddle/data/loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+
+#include "heddle/data/batch.h"
+#include "heddle/data/thread_pool.h"
+
+namespace heddle {
+
+/// What a loader and its passes share; passes may outlive the loader.
+struct Loader::State {
+  std::shared_ptr<const Dataset> dataset;
+  const ImageDataset* images = nullptr;  // the same object, where it is one of pictures
+  LoaderOptions options;
+  ImageTransform transform;
+  Sampler sampler;
+  int64_t n_batches;
+  std::unique_ptr<ThreadPool> pool;  // last: its threads end before what they use
+
+  State(std::shared_ptr<const Dataset> source, const LoaderOptions& chosen, int64_t n_samples)
+      : dataset(std::move(source)),
+        images(dynamic_cast<const ImageDataset*>(dataset.get())),
+        options(chosen),
+        transform(chosen.transform),
+        sampler(n_samples, chosen.shuffle, chosen.seed),
+        n_batches(chosen.drop_last ? n_samples / chosen.batch_size
+                                   : (n_samples + chosen.batch_size - 1) / chosen.batch_size) {
+    if (options.workers > 0) pool = std::make_unique<ThreadPool>(options.workers);
+  }
+
+  void fill(Batch& batch) const {
+    dataset->check_source();
+    if (images != nullptr) {
+      detail::fill_image_batch(*images, transform, options.seed, batch);
+    } else {
+      detail::fill_sample_batch(*dataset, options.seed, batch);
+    }
+  }
+};
+
+/// One walk through an epoch: a ring of slots, each with a batch that a worker fills. The caller's
+/// thread takes them in order, so the order does not depend on which is ready first.
+class LoaderPass {
+ public:
+  LoaderPass(std::shared_ptr<Loader::State> state, LoaderPosition from)
+      : state_(std::move(state)),
+        epoch_(from.epoch),
+        next_(from.batch),
+        launched_(from.batch),
+        order_(state_->sampler.order(from.epoch)) {
+    if (state_->pool == nullptr) return;
+    const int ahead = state_->options.prefetch;
+    slots_.resize(static_cast<size_t>(ahead > 0 ? ahead : state_->options.workers + 1));
+    launch();
+  }
+
+  /// Waits for the batches that are being made: they lie in this object's slots.
+  ~LoaderPass() {
+    cancelled_.store(true);
+    for (Slot& slot : slots_)
+      if (slot.done.valid()) slot.done.wait();
+  }
+  LoaderPass(const LoaderPass&) = delete;
+  LoaderPass& operator=(const LoaderPass&) = delete;
+
+  /// The next batch, or nothing at the epoch's end.
+  std::optional<Batch> next() {
+    if (next_ == state_->n_batches) return std::nullopt;
+    if (slots_.empty()) {
+      Batch batch = empty_batch(next_++);
+      state_->fill(batch);
+      return batch;
+    }
+    Slot& slot = slot_of(next_++);
+    slot.done.get();
+    Batch batch = std::move(slot.batch);
+    launch();
+    return batch;
+  }
+
+ private:
+  struct Slot {
+    Batch batch;
+    std::future<void> done;
+  };
+
+  Slot& slot_of(int64_t number) {
+    return slots_[static_cast<size_t>(number % static_cast<int64_t>(slots_.size()))];
+  }
+
+  /// Memory is taken on the caller's thread, where the batch before was given back.
+  Batch empty_batch(int64_t number) const {
+    const int64_t begin = number * state_->options.batch_size;
+    const int64_t end = std::min(begin + state_->options.batch_size, state_->sampler.n_samples());
+    Batch batch;
+    if (state_->images != nullptr)
+      batch = detail::empty_image_batch(end - begin, state_->options.dtype);
+    batch.indices.assign(order_.begin() + begin, order_.begin() + end);
+    batch.epoch = epoch_;
+    batch.position = number;
+    return batch;
+  }
+
+  void launch() {
+    const int64_t end = std::min(state_->n_batches, next_ + static_cast<int64_t>(slots_.size()));
+    for (; launched_ < end; ++launched_) {
+      Slot& slot = slot_of(launched_);
+      slot.batch = empty_batch(launched_);
+      slot.done = state_->pool->submit([this, &slot] {
+        if (!cancelled_.load()) state_->fill(slot.batch);
+      });
+    }
+  }
+
+  std::shared_ptr<Loader::State> state_;
+  int64_t epoch_;
+  int64_t next_;      // the batch that the caller gets next
+  int64_t launched_;  // the first batch that no worker has been given
+  std::vector<int64_t> order_;
+  std::vector<Slot> slots_;
+  std::atomic<bool> cancelled_{false};
+};
+
+LoaderIterator::LoaderIterator(std::unique_ptr<LoaderPass> pass) : pass_(std::move(pass)) {
+  ++*this;
+}
+LoaderIterator::~LoaderIterator() = default;
+LoaderIterator::LoaderIterator(LoaderIterator&&) noexcept = default;
+LoaderIterator& LoaderIterator::operator=(LoaderIterator&&) noexcept = default;
+
+LoaderIterator& LoaderIterator::operator++() {
+  HEDDLE_CHECK(pass_ != nullptr, "loader: the epoch has ended, there is no next batch");
+  batch_ = {};  // first, so that the next batch can have its memory
+  try {
+    std::optional<Batch> next = pass_->next();
+    if (next) {
+      batch_ = std::move(*next);
+    } else {
+      pass_.reset();
+    }
+  } catch (...) {
+    pass_.reset();
+    throw;
+  }
+  return *this;
+}
+
+namespace {
+
+int64_t checked_samples(const Dataset* dataset, const LoaderOptions& options) {
+  HEDDLE_CHECK(dataset != nullptr, "loader: no dataset");
+  HEDDLE_CHECK(options.batch_size >= 1, "loader: batch size is {}, expected at least 1",
+               options.batch_size);
+  HEDDLE_CHECK(options.workers >= 0, "loader: {} workers, expected 0 or more", options.workers);
+  HEDDLE_CHECK(options.prefetch >= 0, "loader: prefetch is {}, expected 0 or more",
+               options.prefetch);
+  HEDDLE_CHECK(options.limit >= 0, "loader: limit is {}, expected 0 (all) or more", options.limit);
+  HEDDLE_CHECK(options.device.type == DeviceType::kCpu,
+               "loader: device is {}, this build loads for the cpu", options.device.to_string());
+  HEDDLE_CHECK(options.dtype == DType::kFloat32 || options.dtype == DType::kBFloat16,
+               "loader: dtype is {}, expected float32 or bfloat16", options.dtype);
+  int64_t n_samples = dataset->size();
+  HEDDLE_CHECK(n_samples > 0, "loader: the dataset is empty");
+  if (options.limit > 0) n_samples = std::min(n_samples, options.limit);
+  HEDDLE_CHECK(!options.drop_last || n_samples >= options.batch_size,
+               "loader: drop_last with {} samples and batch size {} leaves nothing", n_samples,
+               options.batch_size);
+  return n_samples;
+}
+
+}  // namespace
+
+Loader::Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options) {
+  const int64_t n_samples = checked_samples(dataset.get(), options);
+  state_ = std::make_shared<State>(std::move(dataset), options, n_samples);
+}
+
+int64_t Loader::size() const { return state_->n_batches; }
+
+int64_t Loader::n_samples() const {
+  const int64_t all = state_->sampler.n_samples();
+  return state_->options.drop_last ? size() * state_->options.batch_size : all;
+}
+
+const Dataset& Loader::dataset() const { return *state_->dataset; }
+const LoaderOptions& Loader::options() const { return state_->options; }
+
+LoaderIterator Loader::begin() {
+  const LoaderPosition from = next_;
+  next_ = {from.epoch + 1, 0};
+  return LoaderIterator(std::make_unique<LoaderPass>(state_, from));
+}
+
+void Loader::set_position(LoaderPosition position) {
+  HEDDLE_CHECK(position.epoch >= 0 && position.batch >= 0 && position.batch <= size(),
+               "loader: position is batch {} of epoch {}, an epoch has {} batches", position.batch,
+               position.epoch, size());
+  next_ = position.batch == size() ? LoaderPosition{position.epoch + 1, 0} : position;
+}
+
+}  // namespace heddle
