@@ -49,8 +49,10 @@ TEST_CASE("A write to a saved tensor is an error that names it", "[tape][AG-1]")
     CHECK_THROWS_WITH(sum(y).backward(), ContainsSubstring("\"activations\""));
   }
   SECTION("without recording") {
-    const NoGradGuard no_grad;
-    add_(x, 1.0);
+    {
+      const NoGradGuard no_grad;
+      add_(x, 1.0);
+    }
     CHECK_THROWS_WITH(sum(y).backward(), ContainsSubstring("written in place"));
   }
   SECTION("the result of the product was not saved") {
