@@ -1,6 +1,7 @@
 #pragma once
 
-// All of Heddle's public interface.
+// All of Heddle's public interface; scripts/check_source.py --write makes this file.
+#include "heddle/core/denormals.h"
 #include "heddle/core/device.h"
 #include "heddle/core/dtype.h"
 #include "heddle/core/error.h"
@@ -11,6 +12,14 @@
 #include "heddle/core/tensor.h"
 #include "heddle/core/version.h"
 #include "heddle/core/view.h"
+#include "heddle/data/cifar10.h"
+#include "heddle/data/dataset.h"
+#include "heddle/data/loader.h"
+#include "heddle/data/mapped_file.h"
+#include "heddle/data/sampler.h"
+#include "heddle/data/synthetic.h"
+#include "heddle/data/thread_pool.h"
+#include "heddle/data/transforms.h"
 #include "heddle/kernels/host/parallel_for.h"
 #include "heddle/kernels/provider.h"
 #include "heddle/nn/ops.h"
