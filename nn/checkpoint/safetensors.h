@@ -5,15 +5,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "heddle/core/tensor.h"
+#include "heddle/nn/state.h"
 
 namespace heddle {
-
-/// Tensors with their names, in an order that is kept.
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 /// What the header of a safetensors file says about one tensor, checked.
 struct SafetensorsEntry {
