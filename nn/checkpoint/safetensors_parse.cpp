@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -84,9 +85,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
   bool end_object() override {
     if (place_ == Place::kTensor && fields_ != 7)
-      refuse("{}: found {}{}{}, expected dtype, shape and data_offsets", where(),
-             (fields_ & 1) != 0 ? "dtype " : "", (fields_ & 2) != 0 ? "shape " : "",
-             (fields_ & 4) != 0 ? "data_offsets " : "only");
+      refuse("tensor \"{}\": found {} of dtype, shape and data_offsets, expected all three",
+             shown(entry().name), std::popcount(fields_));
     place_ = place_ == Place::kTop ? Place::kFile : Place::kTop;
     return true;
   }
@@ -136,7 +136,10 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     offsets_ = 0;
   }
   void start_field() {
-    const int field = key_ == "dtype" ? 1 : key_ == "shape" ? 2 : key_ == "data_offsets" ? 4 : 0;
+    const unsigned field = key_ == "dtype"          ? 1U
+                           : key_ == "shape"        ? 2U
+                           : key_ == "data_offsets" ? 4U
+                                                    : 0U;
     if (field == 0) refuse("{}: found a key that is not dtype, shape or data_offsets", where());
     if ((fields_ & field) != 0) refuse("{}: found the key twice", where());
     fields_ |= field;
@@ -155,8 +158,8 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   std::string_view source_;
   Place place_ = Place::kFile;
   std::string key_;
-  int fields_ = 0;   // bits: 1 dtype, 2 shape, 4 data_offsets
-  int offsets_ = 0;  // numbers seen
+  unsigned fields_ = 0;  // bits: 1 dtype, 2 shape, 4 data_offsets
+  int offsets_ = 0;      // numbers seen
   bool has_metadata_ = false;
 };
 

@@ -119,7 +119,8 @@ TEST_CASE("safetensors: JSON of another form is refused") {
   check_refused_header(R"({"w":{"dtype":{}}})", "found an object");
   check_refused_header(R"({"w":{"shape":[[1]]}})", "found an array");
   check_refused_header(R"({"w":{"color":1}})", "not dtype, shape or data_offsets");
-  check_refused_header(R"({"w":{"dtype":"F32","shape":[4]}})", "found dtype shape , expected");
+  check_refused_header(R"({"w":{"dtype":"F32","shape":[4]}})",
+                       "found 2 of dtype, shape and data_offsets");
   check_refused_header(R"({"__metadata__":{"k":1}})", "found a number");
   check_refused_header(kGoodHeader + "{}", "not JSON");
   check_refused_header("{\"\xFF\":1}", "not JSON");
