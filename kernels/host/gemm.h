@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "heddle/kernels/host/isa/gemm_kernels.h"
+#include "heddle/kernels/host/scratch.h"
+
+/// The blocking around the micro-kernels: which part of a product is done when, so that what is
+/// read again lies in a cache. How work is cut follows from the sizes and the instruction set,
+/// never from the number of threads.
+namespace heddle::cpu {
+
+/// The micro-kernels of active_isa(). T is float or double.
+template <class T>
+const GemmKernels<T>& gemm_kernels();
+
+/// Depth (the length of the sums) of one block of a product: a panel of the packed operand of this
+/// depth stays in the first- or second-level cache while rows stream by.
+inline constexpr int64_t kDepthBlock = 384;
+
+/// A part of a sum over (segments, length): segments first .. first + segments - 1, of each the
+/// elements offset .. offset + length - 1.
+struct DepthBlock {
+  int64_t first, segments, offset, length;
+  int64_t depth_before;  // summed depth of the blocks before it
+  int64_t depth() const { return segments * length; }
+};
+std::vector<DepthBlock> cut_depth(int64_t segments, int64_t length);
+
+/// A (segments * length, cols) operand as the micro-kernel wants it: for each block of the depth,
+/// panels of nr columns, each (depth, nr), the last filled up with zeros.
+template <class T>
+class PackedMatrix {
+ public:
+  PackedMatrix(int64_t segments, int64_t length, int64_t cols);
+
+  const std::vector<DepthBlock>& blocks() const { return blocks_; }
+  int64_t cols() const { return cols_; }
+  int64_t panels() const { return panels_; }
+  T* panel(const DepthBlock& block, int64_t index) const {
+    return data_.as<T>() + block.depth_before * panels_ * nr_ + index * block.depth() * nr_;
+  }
+
+ private:
+  std::vector<DepthBlock> blocks_;
+  int64_t cols_, nr_, panels_;
+  Scratch data_;
+};
+
+/// Rows of an indirect product, in tiles of mr: row r of tile t is c[t * mr + r], its values in
+/// segment s are at a[(t * segments + s) * mr + r].
+template <class T>
+struct RowTable {
+  int64_t rows, segments;
+  T** c;
+  const T** a;
+};
+
+/// What is done to the sums, and where in a row the operands begin (a group of channels).
+template <class T>
+struct RowsEpilogue {
+  const T* bias = nullptr;
+  bool relu = false;
+  int64_t a_offset = 0, c_offset = 0;
+};
+
+/// The rows of the table times `b`; one thread.
+template <class T>
+void multiply_rows(const RowTable<T>& table, const PackedMatrix<T>& b,
+                   const RowsEpilogue<T>& epilogue);
+
+/// c (m, n) = a (m, k) b (k, n) + bias (n), then max(0, c) where `relu`. Strides are in elements
+/// and may be any, 0 too; fast where b has a stride of 1 and a has depth stride 1.
+template <class T>
+struct GemmArgs {
+  int64_t m, n, k;
+  T* c;
+  int64_t c_row;
+  const T* a;
+  int64_t a_row, a_depth;
+  const T* b;
+  int64_t b_depth, b_col;
+  const T* bias = nullptr;
+  bool relu = false;
+};
+
+/// On all threads. Each sum's order depends on the sizes alone.
+template <class T>
+void gemm(const GemmArgs<T>& args);
+
+}  // namespace heddle::cpu

@@ -1,0 +1,198 @@
+// The tiles of a matrix product, accumulators in vector registers. Sums are kept in the type of the
+// operands, in the order of k. Deterministic. The tile is as large as the registers allow: its
+// accumulators, one row of b and one broadcast value of a.
+#include "heddle/kernels/host/isa/gemm_kernels.h"
+
+#include "heddle/kernels/host/isa/simd.h"
+
+namespace heddle::cpu::HEDDLE_ISA_NAMESPACE {
+namespace {
+
+#if defined(HEDDLE_ISA_avx512)
+constexpr int kRows = 12;  // 24 accumulators of 32 registers
+#elif defined(HEDDLE_ISA_avx2)
+constexpr int kRows = 6;  // 12 accumulators of 16 registers
+#else
+constexpr int kRows = 4;  // without a fused multiply-add a product needs a register too
+#endif
+constexpr int kVectors = 2;  // vectors in a row of the tile
+
+template <class T>
+constexpr int kCols = kVectors* kLanes<T>;
+
+template <class T, int R>
+struct Accumulators {
+  Vector<T> v[R][kVectors];
+};
+
+template <class T, int R>
+HEDDLE_ISA_INLINE void clear(Accumulators<T, R>& sum) {
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) sum.v[r][j] = Vector<T>{};
+}
+
+/// sum[r] += a[r] * b for one k. `a_at(r)` is the value of row r.
+template <class T, int R, class AAt>
+HEDDLE_ISA_INLINE void multiply_add(Accumulators<T, R>& sum, const T* b, const AAt& a_at) {
+  Vector<T> row[kVectors];
+#pragma GCC unroll 4
+  for (int j = 0; j < kVectors; ++j) row[j] = load(b + j * kLanes<T>);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    const Vector<T> a = splat(a_at(r));
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) sum.v[r][j] = fma(a, row[j], sum.v[r][j]);
+  }
+}
+
+template <class T>
+HEDDLE_ISA_INLINE Vector<T> relu(Vector<T> x) {
+  return x < Vector<T>{} ? Vector<T>{} : x;  // NaN stays NaN
+}
+
+/// What is done to a row of sums on its way to memory.
+template <class T>
+struct Epilogue {
+  const T* bias;
+  int64_t cols;
+  bool accumulate, relu;
+};
+
+/// Writes one row of fewer than kCols values. Not inlined: it would be in every kernel many times.
+template <class T>
+[[gnu::noinline]] void store_part(T* c, const T* values, const Epilogue<T>& epilogue) {
+  for (int64_t j = 0; j < epilogue.cols; ++j) {
+    T value = epilogue.accumulate ? c[j] + values[j] : values[j];
+    if (epilogue.bias != nullptr) value += epilogue.bias[j];
+    c[j] = epilogue.relu && value < T(0) ? T(0) : value;
+  }
+}
+
+template <class T>
+HEDDLE_ISA_INLINE void store_row(T* c, const Vector<T> (&row)[kVectors],
+                                 const Epilogue<T>& epilogue) {
+#pragma GCC unroll 4
+  for (int j = 0; j < kVectors; ++j) {
+    Vector<T> value = row[j];
+    if (epilogue.accumulate) value = load(c + j * kLanes<T>) + value;
+    if (epilogue.bias != nullptr) value += load(epilogue.bias + j * kLanes<T>);
+    if (epilogue.relu) value = relu<T>(value);
+    store(c + j * kLanes<T>, value);
+  }
+}
+
+/// Row r of the sums goes to `c_at(r)`.
+template <class T, int R, class CAt>
+HEDDLE_ISA_INLINE void store_tile(const Accumulators<T, R>& sum, const Epilogue<T>& epilogue,
+                                  const CAt& c_at) {
+  if (epilogue.cols == kCols<T>) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) store_row<T>(c_at(r), sum.v[r], epilogue);
+    return;
+  }
+  T values[R][kCols<T>];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) store(values[r] + j * kLanes<T>, sum.v[r][j]);
+#pragma GCC unroll 1
+  for (int r = 0; r < R; ++r) store_part<T>(c_at(r), values[r], epilogue);
+}
+
+template <class T, int R>
+void rows_tile_of(const RowsTile<T>& tile) {
+  Accumulators<T, R> sum;
+  clear(sum);
+  const T* b = tile.b;
+  const int64_t length = tile.length;
+  for (int64_t s = 0; s < tile.segments; ++s) {
+    const T* a[R];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) a[r] = tile.a[s * kRows + r] + tile.a_offset;
+    for (int64_t k = 0; k < length; ++k, b += kCols<T>)
+      multiply_add(
+          sum, b, [&](int r) __attribute__((always_inline)) { return a[r][k]; });
+  }
+  store_tile<T, R>(
+      sum, Epilogue<T>{tile.bias, tile.cols, tile.accumulate, tile.relu},
+      [&](int r) __attribute__((always_inline)) { return tile.c[r] + tile.c_offset; });
+}
+
+template <class T, int R>
+void outer_tile_of(const OuterTile<T>& tile) {
+  Accumulators<T, R> sum;
+  clear(sum);
+  for (int64_t k = 0; k < tile.depth; ++k) {
+    const T* a = tile.a[k] + tile.a_offset;
+    multiply_add(
+        sum, tile.b[k] + tile.b_offset, [&](int r) __attribute__((always_inline)) { return a[r]; });
+  }
+  store_tile<T, R>(
+      sum, Epilogue<T>{nullptr, tile.cols, tile.accumulate, false},
+      [&](int r) __attribute__((always_inline)) { return tile.c + r * tile.c_stride; });
+}
+
+/// Calls the kernel with as many rows as the tile has.
+template <class T, int R = kRows>
+void rows_tile(const RowsTile<T>& tile) {
+  if (tile.rows == R) return rows_tile_of<T, R>(tile);
+  if constexpr (R > 1) rows_tile<T, R - 1>(tile);
+}
+
+template <class T, int R = kRows>
+void outer_tile(const OuterTile<T>& tile) {
+  if (tile.rows == R) return outer_tile_of<T, R>(tile);
+  if constexpr (R > 1) outer_tile<T, R - 1>(tile);
+}
+
+template <class T>
+void pack_scalar(T* packed, const T* source, int64_t col_stride, int64_t row_stride, int64_t cols,
+                 int64_t depth) {
+  for (int64_t k = 0; k < depth; ++k) {
+    for (int64_t j = 0; j < cols; ++j)
+      packed[k * kCols<T> + j] = source[j * col_stride + k * row_stride];
+    for (int64_t j = cols; j < kCols<T>; ++j) packed[k * kCols<T> + j] = T(0);
+  }
+}
+
+template <class T>
+void pack_transposed(T* packed, const T* source, int64_t stride, int64_t cols, int64_t depth) {
+  constexpr int n = kLanes<T>;
+  const int64_t whole = cols == kCols<T> ? depth - depth % n : 0;
+  for (int64_t k = 0; k < whole; k += n) {
+    for (int64_t j = 0; j < kCols<T>; j += n) {
+      Vector<T> block[n];
+#pragma GCC unroll 16
+      for (int i = 0; i < n; ++i) block[i] = load(source + (j + i) * stride + k);
+      transpose<T>(block);
+#pragma GCC unroll 16
+      for (int i = 0; i < n; ++i) store(packed + (k + i) * kCols<T> + j, block[i]);
+    }
+  }
+  pack_scalar(packed + whole * kCols<T>, source + whole, stride, 1, cols, depth - whole);
+}
+
+template <class T>
+void pack_rows(T* packed, const T* source, int64_t stride, int64_t cols, int64_t depth) {
+  if (cols < kCols<T>) return pack_scalar(packed, source, 1, stride, cols, depth);
+  for (int64_t k = 0; k < depth; ++k)
+#pragma GCC unroll 4
+    for (int j = 0; j < kCols<T>; j += kLanes<T>)
+      store(packed + k * kCols<T> + j, load(source + k * stride + j));
+}
+
+}  // namespace
+
+extern const GemmKernels<float> kGemmFloat32 = {
+    kRows,           kCols<float>, rows_tile<float>, outer_tile<float>, pack_transposed<float>,
+    pack_rows<float>};
+extern const GemmKernels<double> kGemmFloat64 = {kRows,
+                                                 kCols<double>,
+                                                 rows_tile<double>,
+                                                 outer_tile<double>,
+                                                 pack_transposed<double>,
+                                                 pack_rows<double>};
+
+}  // namespace heddle::cpu::HEDDLE_ISA_NAMESPACE
