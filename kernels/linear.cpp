@@ -1,0 +1,107 @@
+// y = x w^T + b, dx = dy w, dw = dy^T x and db = the sum of dy's rows, as matrix products on the
+// blocking of kernels/host/gemm.h. Sums are kept in the type of the operands, 16-bit floats in
+// float32 through copies (correct, slow). Deterministic.
+#include "heddle/kernels/linear.h"
+
+#include <algorithm>
+
+#include "heddle/kernels/host/gemm.h"
+#include "heddle/kernels/host/isa.h"
+#include "heddle/kernels/host/parallel_for.h"
+#include "heddle/kernels/host/widen.h"
+
+namespace heddle {
+namespace {
+
+template <class T>
+void forward(const LinearForwardArgs& args) {
+  cpu::gemm<T>({args.rows, args.out, args.in, static_cast<T*>(args.y), args.out,
+                static_cast<const T*>(args.x), args.in, 1, static_cast<const T*>(args.w), 1,
+                args.in, static_cast<const T*>(args.bias), args.relu});
+}
+
+template <class T>
+void backward_data(const LinearBackwardDataArgs& args) {
+  cpu::gemm<T>({args.rows, args.in, args.out, static_cast<T*>(args.dx), args.in,
+                static_cast<const T*>(args.dy), args.out, 1, static_cast<const T*>(args.w), args.in,
+                1});
+}
+
+/// db = the sum of dy (rows, out) over rows: columns are shared out, rows added in order.
+template <class T>
+void sum_rows(T* db, const T* dy, int64_t rows, int64_t out) {
+  parallel_ranges(out, 1024, [&](int64_t begin, int64_t end) {
+    cpu::vectorized(
+        [](T* sums, const T* values, int64_t n_rows, int64_t stride, int64_t n) HEDDLE_VECTOR_LOOP {
+          for (int64_t i = 0; i < n; ++i) sums[i] = T(0);
+          for (int64_t r = 0; r < n_rows; ++r)
+            for (int64_t i = 0; i < n; ++i) sums[i] += values[r * stride + i];
+        },
+        db + begin, dy + begin, rows, out, end - begin);
+  });
+}
+
+template <class T>
+void backward_weight(const LinearBackwardWeightArgs& args) {
+  const T* dy = static_cast<const T*>(args.dy);
+  cpu::gemm<T>({args.out, args.in, args.rows, static_cast<T*>(args.dw), args.in, dy, 1, args.out,
+                static_cast<const T*>(args.x), args.in, 1});
+  if (args.db != nullptr) sum_rows(static_cast<T*>(args.db), dy, args.rows, args.out);
+}
+
+std::string sizes(DType dtype, int64_t rows, int64_t in, int64_t out) {
+  return fmt::format("{} m{} k{} n{}", dtype, rows, in, out);
+}
+
+}  // namespace
+
+std::string LinearForwardArgs::key() const {
+  return fmt::format("linear_forward {}{}{}", sizes(dtype, rows, in, out),
+                     bias != nullptr ? " bias" : "", relu ? " relu" : "");
+}
+
+std::string LinearBackwardDataArgs::key() const {
+  return "linear_backward_data " + sizes(dtype, rows, in, out);
+}
+
+std::string LinearBackwardWeightArgs::key() const {
+  return fmt::format("linear_backward_weight {}{}", sizes(dtype, rows, in, out),
+                     db != nullptr ? " bias" : "");
+}
+
+void cpu::linear_forward(const LinearForwardArgs& args) {
+  if (args.dtype == DType::kFloat64) return forward<double>(args);
+  if (!is_16_bit(args.dtype)) return forward<float>(args);
+  const Widened x(args.x, args.rows * args.in, args.dtype);
+  const Widened w(args.w, args.out * args.in, args.dtype);
+  const Widened bias(args.bias, args.out, args.dtype);
+  const Narrowed y(args.y, args.rows * args.out, args.dtype);
+  forward<float>({args.dtype, args.rows, args.in, args.out, y.data(), x.data(), w.data(),
+                  bias.data(), args.relu});
+  y.write();
+}
+
+void cpu::linear_backward_data(const LinearBackwardDataArgs& args) {
+  if (args.dtype == DType::kFloat64) return backward_data<double>(args);
+  if (!is_16_bit(args.dtype)) return backward_data<float>(args);
+  const Widened dy(args.dy, args.rows * args.out, args.dtype);
+  const Widened w(args.w, args.out * args.in, args.dtype);
+  const Narrowed dx(args.dx, args.rows * args.in, args.dtype);
+  backward_data<float>({args.dtype, args.rows, args.in, args.out, dx.data(), dy.data(), w.data()});
+  dx.write();
+}
+
+void cpu::linear_backward_weight(const LinearBackwardWeightArgs& args) {
+  if (args.dtype == DType::kFloat64) return backward_weight<double>(args);
+  if (!is_16_bit(args.dtype)) return backward_weight<float>(args);
+  const Widened x(args.x, args.rows * args.in, args.dtype);
+  const Widened dy(args.dy, args.rows * args.out, args.dtype);
+  const Narrowed dw(args.dw, args.out * args.in, args.dtype);
+  const Narrowed db(args.db, args.out, args.dtype);
+  backward_weight<float>(
+      {args.dtype, args.rows, args.in, args.out, dw.data(), db.data(), x.data(), dy.data()});
+  dw.write();
+  db.write();
+}
+
+}  // namespace heddle

@@ -1,0 +1,136 @@
+#include "heddle/kernels/linear.h"
+
+#include "heddle/core/tape.h"
+#include "heddle/kernels/dispatch.h"
+#include "heddle/nn/ops.h"
+#include "heddle/nn/ops/layout.h"
+#include "heddle/nn/ops/relu_mask.h"
+
+namespace heddle {
+namespace {
+
+struct Sizes {
+  DType dtype;
+  int64_t rows, in, out;
+};
+
+/// Shapes and storage order of the gradients of x and w.
+struct Layouts {
+  Shape x, w;
+  MemoryFormat format;
+};
+
+void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  HEDDLE_CHECK(is_floating(x.dtype()), "linear: x is {}, expected a floating dtype", x.dtype());
+  HEDDLE_CHECK(weight.dtype() == x.dtype(), "linear: weight is {} and x is {}, expected the same",
+               weight.dtype(), x.dtype());
+  HEDDLE_CHECK(weight.device() == x.device(), "linear: weight is on {} and x on {}",
+               weight.device().to_string(), x.device().to_string());
+  HEDDLE_CHECK(weight.dim() == 2 || weight.dim() == 4,
+               "linear: weight is {}, expected (out, in) or (out, C, H, W)", weight.shape());
+  if (weight.dim() == 2) {
+    HEDDLE_CHECK(x.dim() >= 1 && x.size(x.dim() - 1) == weight.size(1),
+                 "linear: x is {}, expected (..., {}) for weight {}", x.shape(), weight.size(1),
+                 weight.shape());
+  } else {
+    bool same = x.dim() == 4;
+    for (int i = 1; same && i < 4; ++i) same = x.size(i) == weight.size(i);
+    HEDDLE_CHECK(same, "linear: x is {}, expected (N, {}, {}, {}) for weight {}", x.shape(),
+                 weight.size(1), weight.size(2), weight.size(3), weight.shape());
+  }
+  if (!bias.defined()) return;
+  HEDDLE_CHECK(bias.shape() == Shape({weight.size(0)}), "linear: bias is {}, expected {}",
+               bias.shape(), Shape({weight.size(0)}));
+  HEDDLE_CHECK(bias.dtype() == x.dtype(), "linear: bias is {} and x is {}, expected the same",
+               bias.dtype(), x.dtype());
+  HEDDLE_CHECK(bias.device() == x.device(), "linear: bias is on {} and x on {}",
+               bias.device().to_string(), x.device().to_string());
+}
+
+Shape output_shape(const Tensor& x, const Tensor& weight) {
+  if (weight.dim() == 4) return {x.size(0), weight.size(0)};
+  Shape shape = x.shape();
+  shape[shape.size() - 1] = weight.size(0);
+  return shape;
+}
+
+int64_t rows_of(const Tensor& x, const Tensor& weight) {
+  if (weight.dim() == 4) return x.size(0);
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < x.dim(); ++i) rows *= x.size(i);
+  return rows;
+}
+
+Tensor backward_data(const Sizes& sizes, const Layouts& layouts, const Tensor& dy,
+                     const Tensor& w) {
+  Tensor dx = Tensor::empty(layouts.x, sizes.dtype, layouts.format, dy.device());
+  const LinearBackwardDataArgs args{sizes.dtype,   sizes.rows,    sizes.in,    sizes.out,
+                                    dx.raw_data(), dy.raw_data(), w.raw_data()};
+  HEDDLE_DISPATCH_VENDOR(dy.device(), linear_backward_data, args);
+  return dx;
+}
+
+/// dw, and db where asked.
+Gradients backward_weight(const Sizes& sizes, const Layouts& layouts, const Tensor& dy,
+                          const Tensor& x, bool with_bias) {
+  Tensor dw = Tensor::empty(layouts.w, sizes.dtype, layouts.format, dy.device());
+  Tensor db;
+  if (with_bias)
+    db = Tensor::empty({sizes.out}, sizes.dtype, MemoryFormat::kContiguous, dy.device());
+  const LinearBackwardWeightArgs args{sizes.dtype,   sizes.rows,
+                                      sizes.in,      sizes.out,
+                                      dw.raw_data(), with_bias ? db.raw_data() : nullptr,
+                                      x.raw_data(),  dy.raw_data()};
+  HEDDLE_DISPATCH_VENDOR(dy.device(), linear_backward_weight, args);
+  return {dw, db};
+}
+
+}  // namespace
+
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool fuse_relu) {
+  check_operands(x, weight, bias);
+  // An image and its weight are read in the storage order of the weight: no pass to flatten.
+  const Tensor w = weight.dim() == 4 ? dense(weight) : dense(weight, MemoryFormat::kContiguous);
+  const MemoryFormat format = weight.dim() == 4 ? format_of(w) : MemoryFormat::kContiguous;
+  const Tensor input = dense(x, format);
+  const Tensor b = bias.defined() ? dense(bias) : bias;
+  Tensor y =
+      Tensor::empty(output_shape(x, weight), x.dtype(), MemoryFormat::kContiguous, x.device());
+  const int64_t out = weight.size(0);
+  const int64_t in =
+      weight.dim() == 4 ? weight.size(1) * weight.size(2) * weight.size(3) : weight.size(1);
+  const int64_t rows = rows_of(x, weight);
+  const Sizes sizes{x.dtype(), rows, in, out};
+  const LinearForwardArgs args{x.dtype(),    rows,
+                               in,           out,
+                               y.raw_data(), input.raw_data(),
+                               w.raw_data(), b.defined() ? b.raw_data() : nullptr,
+                               fuse_relu};
+  HEDDLE_DISPATCH_VENDOR(x.device(), linear_forward, args);
+
+  std::vector<Tensor> inputs{x, weight};
+  if (bias.defined()) inputs.push_back(bias);
+  if (!needs_grad(inputs)) return y;
+  const bool wants_dx = x.requires_grad();
+  const bool wants_db = bias.defined() && bias.requires_grad();
+  const bool wants_dw = weight.requires_grad() || wants_db;
+  record("linear", y, inputs,
+         [sizes, layouts = Layouts{x.shape(), weight.shape(), format}, wants_dx, wants_dw, wants_db,
+          n_inputs = inputs.size(), saved_x = wants_dw ? SavedTensor(input) : SavedTensor(),
+          saved_w = wants_dx ? SavedTensor(w) : SavedTensor(),
+          saved_y = fuse_relu ? SavedTensor(y) : SavedTensor()](const Tensor& gradient) {
+           Tensor dy = dense(gradient, MemoryFormat::kContiguous);
+           if (saved_y.defined()) dy = mask_by_relu(dy, saved_y.get());
+           Gradients gradients(n_inputs);
+           if (wants_dx) gradients[0] = backward_data(sizes, layouts, dy, saved_w.get());
+           if (wants_dw) {
+             const Gradients dw_db = backward_weight(sizes, layouts, dy, saved_x.get(), wants_db);
+             gradients[1] = dw_db[0];
+             if (wants_db) gradients[2] = dw_db[1];
+           }
+           return gradients;
+         });
+  return y;
+}
+
+}  // namespace heddle
