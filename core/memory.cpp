@@ -8,6 +8,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "heddle/core/memory_guards.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define HEDDLE_ASAN 1
 #elif defined(__has_feature)
@@ -146,10 +148,12 @@ Arena& arena(Device device) {
 
 void* memory::allocate(Device device, int64_t bytes) {
   HEDDLE_CHECK(bytes >= 0, "memory: {} bytes asked", bytes);
+  if (detail::guards_wanted())
+    return detail::add_guards(arena(device).allocate(bytes + 2 * detail::kGuardBytes), bytes);
   return arena(device).allocate(bytes);
 }
 void memory::release(Device device, void* data) noexcept {
-  if (data != nullptr) arena(device).release(data);
+  if (data != nullptr) arena(device).release(detail::remove_guards(data));
 }
 MemoryStats memory::stats(Device device) { return arena(device).stats(); }
 void memory::reset_peak(Device device) { arena(device).reset_peak(); }

@@ -108,9 +108,9 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
 
 struct Pool2dOptions {
   std::pair<int64_t, int64_t> kernel{2, 2};
-  std::optional<std::pair<int64_t, int64_t>> stride;  ///< Default: the kernel size.
-  std::pair<int64_t, int64_t> padding{0, 0};          ///< At most half of the kernel.
-  bool count_include_pad = true;                      ///< Average only.
+  std::optional<std::pair<int64_t, int64_t>> stride = std::nullopt;  ///< The kernel size.
+  std::pair<int64_t, int64_t> padding{0, 0};  ///< At most half of the kernel.
+  bool count_include_pad = true;              ///< Average only.
 };
 Tensor max_pool2d(const Tensor& x, const Pool2dOptions& options);
 Tensor avg_pool2d(const Tensor& x, const Pool2dOptions& options);

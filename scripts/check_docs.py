@@ -8,6 +8,7 @@ project in backticks exists; and with --compiler, C++ blocks compile. A block op
 
     ```cpp         statements: compiled as the body of a function that has <heddle/heddle.h>
     ```cpp file    declarations: compiled at namespace scope
+    ```cpp from PATH  a part of that file, line for line but for indentation
     ```cpp sketch  not compiled
 
 and what the blocks of a page declare is seen by the later blocks of that page (statements of all
@@ -59,6 +60,19 @@ def check_paths(page, text):
             yield f"{page}:{line_of(text, found.start())}: `{path}` does not exist"
 
 
+def check_quotes(page, text):
+    for found in re.finditer(r"^```cpp from (\S+)\n(.*?)^```", text, re.S | re.M):
+        path, quoted = found.groups()
+        where = f"{page}:{line_of(text, found.start())}"
+        if not os.path.exists(os.path.join(ROOT, path)):
+            yield f"{where}: quotes {path}, which does not exist"
+            continue
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            lines = "\n".join(line.strip() for line in file.read().split("\n"))
+        if "\n".join(line.strip() for line in quoted.strip().split("\n")) not in lines:
+            yield f"{where}: {path} does not have these lines"
+
+
 def translation_unit(page, text):
     """The C++ of a page, with #line so that messages name the page; empty where there is none."""
     declarations, statements = [], []
@@ -69,7 +83,7 @@ def translation_unit(page, text):
             place = f'#line {line_of(text, found.start())} "{page}"\n'
             target = declarations if given.startswith("file") else statements
             target.append(place + given.removeprefix("file"))
-        elif kind.strip() != "sketch":
+        elif not kind.strip().startswith(("sketch", "from ")):
             place = f'#line {line_of(text, found.start()) + 1} "{page}"\n'
             (declarations if kind.strip() == "file" else statements).append(place + code)
     if not declarations and not statements:
@@ -104,6 +118,7 @@ def main():
         n_pages += 1
         offences += check_links(page, without_blocks(text))
         offences += check_paths(page, without_blocks(text))
+        offences += check_quotes(page, text)
         if options.compiler:
             offences += check_code(page, text, options)
     for offence in offences:

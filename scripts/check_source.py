@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks what a compiler does not: the direction of includes, lengths, and what must not be in a file.
 
-    scripts/check_source.py          prints offences and exits 1 where there is one
+    scripts/check_source.py            prints offences and exits 1 where there is one
+    scripts/check_source.py --write    writes heddle.h, which includes all public headers, first
 
 Folders may include, beside themselves, those that LAYERS names. Lengths over the soft limits are
 listed; those over the hard limits fail, unless LONG gives a reason.
@@ -22,7 +23,7 @@ LAYERS = {
     "heddle.h": ("core", "kernels", "nn", "data", "parallel"),
 }
 # Headers that heddle.h leaves out: what ops and kernels are made of, not what users call.
-INTERNAL = re.compile(r"^(kernels/(?!provider\.h|host/parallel_for\.h)|nn/ops/|core/tensor_impl\.h|core/denormals\.h)")
+INTERNAL = re.compile(r"kernels/(?!provider\.h|host/parallel_for\.h)|nn/ops/|core/tensor_impl\.h|data/batch\.h")
 SOFT = {"header": 250, "source": 400, "function": 40}
 HARD = {"file": 600, "function": 120}
 LONG = {}  # path, or path:function line text -> reason
@@ -118,18 +119,21 @@ def check_text(path, text):
                 yield f"{path}:{number}: {what}: {line.strip()[:80]}"
 
 
-def check_umbrella():
-    if not os.path.exists(os.path.join(ROOT, "heddle.h")):
-        return
-    umbrella = read("heddle.h")
-    for path in project_files((".h",)):
-        if path.split("/")[0] in ("core", "kernels", "nn", "data", "parallel") and not INTERNAL.match(path):
-            if f'"heddle/{path}"' not in umbrella:
-                yield f"heddle.h: does not include {path}"
+def umbrella():
+    """heddle.h as it should be."""
+    headers = [path for path in project_files((".h",))
+               if path.split("/")[0] in LAYERS["heddle.h"] and not INTERNAL.match(path)]
+    lines = "".join(f'#include "heddle/{path}"\n' for path in sorted(headers))
+    return "#pragma once\n\n// All of Heddle's public interface; scripts/check_source.py --write makes this file.\n" + lines
 
 
 def main():
-    offences, notes, n_files = list(check_umbrella()), [], 0
+    offences, notes, n_files = [], [], 0
+    if sys.argv[1:] == ["--write"]:
+        with open(os.path.join(ROOT, "heddle.h"), "w", encoding="utf-8") as file:
+            file.write(umbrella())
+    if read("heddle.h") != umbrella():
+        offences.append("heddle.h: public headers are missing; scripts/check_source.py --write adds them")
     for path in project_files(TEXT):
         text = read(path)
         n_files += 1

@@ -1,5 +1,7 @@
 #include "heddle/kernels/reduce.h"
 
+#include <algorithm>
+
 #include "heddle/core/tape.h"
 #include "heddle/kernels/dispatch.h"
 #include "heddle/nn/ops.h"
@@ -73,8 +75,8 @@ Tensor mean(const Tensor& x, const Dims& dims, bool keepdim) {
   HEDDLE_CHECK(is_floating(x.dtype()), "mean: x is {}, expected a floating dtype", x.dtype());
   auto [full, y] = make_result("mean", x, dims, keepdim, x.dtype());
   check_not_over_nothing("mean", x, full.shape());
-  if (full.numel() == 0) return y;
-  const double scale = static_cast<double>(full.numel()) / static_cast<double>(x.numel());
+  const double scale =
+      static_cast<double>(full.numel()) / static_cast<double>(std::max<int64_t>(1, x.numel()));
   HEDDLE_DISPATCH(x.device(), reduce, {full.view(), x.view(), ReduceOp::kSum, scale});
   record("mean", y, {x}, [scale, kept = full.shape(), shape = x.shape()](const Tensor& dy) {
     return Gradients{spread(mul(dy, scale), kept, shape)};

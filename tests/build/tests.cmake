@@ -24,3 +24,11 @@ if(Python3_FOUND AND NOT HEDDLE_SANITIZE)
   set_tests_properties("build: sources keep to the rules" "build: the docs match the code"
     PROPERTIES LABELS cpu)
 endif()
+
+foreach(example function module dataset)
+  if(TARGET example_${example})
+    add_test(NAME "examples: a ${example} of one's own" COMMAND example_${example})
+    set_tests_properties("examples: a ${example} of one's own" PROPERTIES LABELS cpu
+      ENVIRONMENT OMP_WAIT_POLICY=passive)
+  endif()
+endforeach()

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "heddle/core/dtype.h"
+
+namespace heddle {
+
+/// y = x - log(sum of e^x) over each row. Arrays (rows, cols), row-major.
+struct LogSoftmaxArgs {
+  void* y;
+  const void* x;
+  int64_t rows, cols;
+  DType dtype;
+};
+
+/// dx = dy - e^y * (sum of dy over the row).
+struct LogSoftmaxBackwardArgs {
+  void* dx;
+  const void* dy;
+  const void* y;
+  int64_t rows, cols;
+  DType dtype;
+};
+
+namespace cpu {
+void log_softmax_forward(const LogSoftmaxArgs& args);
+void log_softmax_backward(const LogSoftmaxBackwardArgs& args);
+}  // namespace cpu
+
+}  // namespace heddle

@@ -1,0 +1,184 @@
+#include "heddle/nn/module.h"
+
+#include "heddle/core/tape.h"
+#include "heddle/nn/ops.h"
+
+namespace heddle {
+
+struct Module::NamedEntry {
+  std::string name;  // full
+  const Entry* entry;
+};
+
+Tensor Module::operator()(const Tensor& x) {
+  Tensor y = forward(x);
+  if (hook_ != nullptr) (*hook_)(*this, x, y);
+  return y;
+}
+
+void Module::check_name(const std::string& name) const {
+  HEDDLE_CHECK(!name.empty() && name.find_first_of("./") == std::string::npos,
+               "module: the name \"{}\" is empty or has a dot or slash", name);
+  bool taken = false;
+  for (const Entry& entry : entries_) taken |= entry.name == name;
+  for (const Child& child : children_) taken |= child.name == name;
+  HEDDLE_CHECK(!taken, "module: the name \"{}\" is there twice", name);
+}
+
+Tensor& Module::add_parameter(const std::string& name, Tensor value, const Shape& state_shape) {
+  check_name(name);
+  HEDDLE_CHECK(numel(state_shape) == value.numel(),
+               "module: parameter \"{}\" of shape {} cannot be {} in a state", name, value.shape(),
+               state_shape);
+  value.set_requires_grad();
+  value.set_name(name);
+  return entries_.emplace_back(Entry{name, std::move(value), state_shape, true}).tensor;
+}
+
+Tensor& Module::add_parameter(const std::string& name, Tensor value) {
+  const Shape shape = value.shape();
+  return add_parameter(name, std::move(value), shape);
+}
+
+Tensor& Module::add_buffer(const std::string& name, Tensor value) {
+  check_name(name);
+  value.set_name(name);
+  const Shape shape = value.shape();
+  return entries_.emplace_back(Entry{name, std::move(value), shape, false}).tensor;
+}
+
+void Module::add_child(const std::string& name, std::unique_ptr<Module> module) {
+  check_name(name);
+  module->add_prefix(name + ".");
+  children_.push_back({name, std::move(module)});
+}
+
+void Module::add_prefix(const std::string& prefix) {
+  for (const Entry& entry : entries_) entry.tensor.set_name(prefix + entry.tensor.name());
+  for (const Child& child : children_) child.module->add_prefix(prefix);
+}
+
+void Module::collect(const std::string& prefix, std::vector<NamedEntry>& entries) const {
+  for (const Entry& entry : entries_) entries.push_back({prefix + entry.name, &entry});
+  for (const Child& child : children_) child.module->collect(prefix + child.name + ".", entries);
+}
+
+std::vector<Module::NamedEntry> Module::named_entries() const {
+  std::vector<NamedEntry> entries;
+  collect("", entries);
+  return entries;
+}
+
+NamedTensors Module::named_parameters() const {
+  NamedTensors result;
+  for (const NamedEntry& named : named_entries())
+    if (named.entry->is_parameter) result.emplace_back(named.name, named.entry->tensor);
+  return result;
+}
+
+NamedTensors Module::named_buffers() const {
+  NamedTensors result;
+  for (const NamedEntry& named : named_entries())
+    if (!named.entry->is_parameter) result.emplace_back(named.name, named.entry->tensor);
+  return result;
+}
+
+std::vector<Tensor> Module::parameters() const {
+  std::vector<Tensor> result;
+  for (auto& [name, tensor] : named_parameters()) result.push_back(tensor);
+  return result;
+}
+
+int64_t Module::parameter_count() const {
+  int64_t count = 0;
+  for (const Tensor& tensor : parameters()) count += tensor.numel();
+  return count;
+}
+
+std::vector<std::pair<std::string, Module*>> Module::named_modules() {
+  std::vector<std::pair<std::string, Module*>> result{{"", this}};
+  for (const Child& child : children_)
+    for (const auto& [name, module] : child.module->named_modules())
+      result.emplace_back(name.empty() ? child.name : child.name + "." + name, module);
+  return result;
+}
+
+Module& Module::train(bool training) {
+  training_ = training;
+  for (const Child& child : children_) child.module->train(training);
+  return *this;
+}
+
+void Module::set_step(int64_t step) {
+  on_step(step);
+  for (const Child& child : children_) child.module->set_step(step);
+}
+
+void Module::zero_grad() {
+  for (const Tensor& parameter : parameters()) parameter.set_grad({});
+}
+
+template <class Convert>
+void Module::convert_tensors(Convert convert) {
+  const NoGradGuard no_grad;
+  for (Entry& entry : entries_) {
+    Tensor converted = convert(entry.tensor.detach());
+    converted.set_name(entry.tensor.name());
+    if (entry.is_parameter) converted.set_requires_grad();
+    entry.tensor = converted;
+  }
+  for (const Child& child : children_) child.module->convert_tensors(convert);
+}
+
+Module& Module::to(Device device) {
+  HEDDLE_CHECK(device.type == DeviceType::kCpu, "to: device is {}, but heddle was built without it",
+               device.to_string());
+  return *this;
+}
+
+Module& Module::to(DType dtype) {
+  HEDDLE_CHECK(is_floating(dtype), "to: dtype is {}, expected a floating one", dtype);
+  convert_tensors([dtype](const Tensor& tensor) {
+    return is_floating(tensor.dtype()) ? heddle::to(tensor, dtype) : tensor;
+  });
+  return *this;
+}
+
+NamedTensors Module::state() const {
+  NamedTensors result;
+  for (const NamedEntry& named : named_entries()) {
+    const Tensor row_major = state_tensor(named.entry->tensor);
+    result.emplace_back(named.name, reshape(row_major, named.entry->state_shape));
+  }
+  return result;
+}
+
+void Module::check_state(const NamedTensors& state) const {
+  std::vector<StateSpec> expected;
+  for (const NamedEntry& named : named_entries())
+    expected.push_back({named.name, named.entry->tensor.dtype(), named.entry->state_shape});
+  heddle::check_state("load_state", expected, state);
+}
+
+void Module::load_state(const NamedTensors& state) {
+  check_state(state);
+  for (const NamedEntry& named : named_entries())
+    for (const auto& [name, tensor] : state)
+      if (name == named.name) load_tensor(named.entry->tensor, tensor);
+}
+
+ForwardHook::ForwardHook(Module& model, Function function) : modules_(model.named_modules()) {
+  for (const auto& [name, module] : modules_) {
+    functions_.emplace_back(
+        [function, name = name](Module& called, const Tensor& x, const Tensor& y) {
+          function(name, called, x, y);
+        });
+    module->hook_ = &functions_.back();
+  }
+}
+
+ForwardHook::~ForwardHook() {
+  for (const auto& [name, module] : modules_) module->hook_ = nullptr;
+}
+
+}  // namespace heddle

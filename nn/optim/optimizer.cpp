@@ -1,0 +1,218 @@
+#include "heddle/nn/optim/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "heddle/core/tape.h"
+#include "heddle/kernels/dispatch.h"
+#include "heddle/nn/ops.h"
+#include "heddle/nn/ops/layout.h"
+
+namespace heddle {
+namespace {
+
+constexpr double kClipEpsilon = 1e-6;  // PyTorch's
+
+DType state_dtype(DType parameter) {
+  return parameter == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+}
+
+Tensor zeros_in_order_of(const Tensor& parameter) {
+  Tensor moment = Tensor::empty_like(parameter, state_dtype(parameter.dtype()));
+  fill_(moment, 0.0);
+  return moment;
+}
+
+double norm_of(std::span<const ParamSlot> slots) {
+  double squares = 0.0;
+  HEDDLE_DISPATCH(Device::cpu(), gradient_squares, GradientSquaresArgs{slots, &squares});
+  return std::sqrt(squares);
+}
+
+double clip_factor(double norm, double max_norm) {
+  HEDDLE_CHECK(max_norm > 0.0, "clip_grad_norm: max_norm is {}, expected above 0", max_norm);
+  return std::min(1.0, max_norm / (norm + kClipEpsilon));
+}
+
+/// The gradients alone, as kernels take them. `gradients` keeps them alive.
+std::vector<ParamSlot> gradient_slots(const std::vector<Tensor>& parameters,
+                                      std::vector<Tensor>& gradients) {
+  std::vector<ParamSlot> slots;
+  for (const Tensor& parameter : parameters) {
+    if (!parameter.grad().defined()) continue;
+    const Tensor& gradient = gradients.emplace_back(dense(parameter.grad()));
+    slots.push_back({.g = gradient.raw_data(), .n = gradient.numel(), .dtype = gradient.dtype()});
+  }
+  return slots;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::string name, std::vector<std::vector<Tensor>> groups,
+                     std::vector<std::string> moments)
+    : name_(std::move(name)), moment_names_(std::move(moments)) {
+  const NoGradGuard no_grad;
+  for (const std::vector<Tensor>& parameters : groups) {
+    std::vector<Slot>& slots = groups_.emplace_back();
+    for (const Tensor& parameter : parameters) slots.emplace_back().parameter = parameter;
+  }
+  check_parameters();
+  for (std::vector<Slot>& group : groups_)
+    for (Slot& slot : group)
+      for (size_t i = 0; i < moment_names_.size(); ++i)
+        slot.moments.push_back(zeros_in_order_of(slot.parameter));
+}
+
+void Optimizer::check_parameters() const {
+  std::vector<const void*> seen;
+  for (const std::vector<Slot>& group : groups_) {
+    for (const Slot& slot : group) {
+      HEDDLE_CHECK(
+          slot.parameter.defined() && slot.parameter.is_leaf() && slot.parameter.requires_grad(),
+          "{}: parameter {} is not a leaf that requires grad", name_, seen.size());
+      seen.push_back(slot.parameter.raw_data());
+    }
+  }
+  HEDDLE_CHECK(!seen.empty(), "{}: no parameters", name_);
+  std::sort(seen.begin(), seen.end());
+  HEDDLE_CHECK(std::adjacent_find(seen.begin(), seen.end()) == seen.end(),
+               "{}: a parameter is there twice", name_);
+}
+
+void Optimizer::fill_slots(std::vector<Slot>& group, std::vector<ParamSlot>& slots,
+                           std::vector<Tensor>& gradients) const {
+  for (Slot& slot : group) {
+    const Tensor gradient = slot.parameter.grad();
+    if (!gradient.defined()) continue;
+    gradients.push_back(in_layout_of(slot.parameter, gradient));
+    ++slot.step;
+    ParamSlot kernel_slot{.p = slot.parameter.raw_data(),
+                          .g = gradients.back().raw_data(),
+                          .n = slot.parameter.numel(),
+                          .dtype = slot.parameter.dtype(),
+                          .step = slot.step};
+    if (!slot.moments.empty()) kernel_slot.m = slot.moments[0].raw_data();
+    if (slot.moments.size() > 1) kernel_slot.v = slot.moments[1].raw_data();
+    slots.push_back(kernel_slot);
+    slot.parameter.bump_version();
+  }
+}
+
+void Optimizer::step() {
+  const NoGradGuard no_grad;
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    std::vector<Tensor> gradients;  // holds what was copied to another order
+    kernel_slots_.clear();
+    fill_slots(groups_[group], kernel_slots_, gradients);
+    if (!kernel_slots_.empty()) update(group, kernel_slots_, grad_scale_);
+  }
+  grad_scale_ = 1.0;
+}
+
+void Optimizer::zero_grad() {
+  for (const std::vector<Slot>& group : groups_)
+    for (const Slot& slot : group) slot.parameter.set_grad({});
+}
+
+double Optimizer::clip_grad_norm(double max_norm) {
+  std::vector<Tensor> parameters;
+  for (const std::vector<Slot>& group : groups_)
+    for (const Slot& slot : group) parameters.push_back(slot.parameter);
+  const double norm = grad_norm(parameters);
+  grad_scale_ = clip_factor(norm, max_norm);
+  return norm;
+}
+
+bool Optimizer::gradients_finite() const {
+  std::vector<Tensor> parameters, gradients;
+  for (const std::vector<Slot>& group : groups_)
+    for (const Slot& slot : group) parameters.push_back(slot.parameter);
+  const std::vector<ParamSlot> slots = gradient_slots(parameters, gradients);
+  bool finite = true;
+  HEDDLE_DISPATCH(Device::cpu(), gradients_finite, GradientsFiniteArgs{slots, &finite});
+  return finite;
+}
+
+double Optimizer::lr(int64_t group) const {
+  HEDDLE_CHECK(group >= 0 && static_cast<size_t>(group) < groups_.size(),
+               "{}: group {} of {} groups", name_, group, groups_.size());
+  return base_lr(static_cast<size_t>(group)) * lr_scale_;
+}
+
+int64_t Optimizer::steps() const {
+  int64_t most = 0;
+  for (const std::vector<Slot>& group : groups_)
+    for (const Slot& slot : group) most = std::max(most, slot.step);
+  return most;
+}
+
+/// Visits (name, moment, slot) with moment -1 for the count of steps.
+template <class Groups, class Visit>
+void Optimizer::for_each_state(Groups& groups, Visit visit) const {
+  int64_t number = 0;
+  for (auto& group : groups) {
+    for (auto& slot : group) {
+      const std::string& name = slot.parameter.name();
+      const std::string key = name.empty() ? std::to_string(number) : name;
+      for (size_t i = 0; i < moment_names_.size(); ++i)
+        visit(moment_names_[i] + "/" + key, static_cast<int>(i), slot);
+      visit("step/" + key, -1, slot);
+      ++number;
+    }
+  }
+}
+
+NamedTensors Optimizer::state() const {
+  NamedTensors result;
+  for_each_state(groups_, [&](const std::string& name, int moment, const Slot& slot) {
+    result.emplace_back(name, moment < 0 ? Tensor::from<int64_t>({slot.step}, {})
+                                         : state_tensor(slot.moments[static_cast<size_t>(moment)]));
+  });
+  return result;
+}
+
+void Optimizer::check_state(const NamedTensors& state) const {
+  std::vector<StateSpec> expected;
+  for_each_state(groups_, [&](const std::string& name, int moment, const Slot& slot) {
+    if (moment < 0) return expected.push_back({name, DType::kInt64, {}});
+    const Tensor& tensor = slot.moments[static_cast<size_t>(moment)];
+    expected.push_back({name, tensor.dtype(), tensor.shape()});
+  });
+  heddle::check_state(name_ + " load_state", expected, state);
+  for (const auto& [name, tensor] : state)
+    if (name.starts_with("step/") && tensor.item() < 0.0)
+      fail("{} load_state: {} is {}, expected at least 0", name_, name, tensor.item());
+}
+
+void Optimizer::load_state(const NamedTensors& state) {
+  check_state(state);
+  std::map<std::string_view, const Tensor*> by_name;
+  for (const auto& [name, tensor] : state) by_name[name] = &tensor;
+  for_each_state(groups_, [&](const std::string& name, int moment, Slot& slot) {
+    const Tensor& source = *by_name.at(name);
+    if (moment < 0)
+      slot.step = source.to_vector<int64_t>()[0];
+    else
+      load_tensor(slot.moments[static_cast<size_t>(moment)], source);
+  });
+}
+
+double grad_norm(const std::vector<Tensor>& parameters) {
+  std::vector<Tensor> gradients;
+  return norm_of(gradient_slots(parameters, gradients));
+}
+
+double clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm) {
+  const double norm = grad_norm(parameters);
+  const double factor = clip_factor(norm, max_norm);
+  if (factor == 1.0) return norm;
+  const NoGradGuard no_grad;
+  for (const Tensor& parameter : parameters) {
+    Tensor gradient = parameter.grad();
+    if (gradient.defined()) mul_(gradient, factor);
+  }
+  return norm;
+}
+
+}  // namespace heddle
