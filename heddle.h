@@ -14,6 +14,7 @@
 #include "heddle/core/view.h"
 #include "heddle/data/cifar10.h"
 #include "heddle/data/dataset.h"
+#include "heddle/data/download.h"
 #include "heddle/data/loader.h"
 #include "heddle/data/mapped_file.h"
 #include "heddle/data/sampler.h"

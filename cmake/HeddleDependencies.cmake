@@ -1,11 +1,21 @@
-# What Heddle links: fmt, nlohmann-json, OpenMP, and oneDNN where it is found.
+# What Heddle links: fmt, nlohmann-json, OpenMP, and, where they are found, oneDNN and what a
+# download needs.
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Threads REQUIRED)
+
+# Downloads need all three; without one of them the library says so when it is asked for one.
 find_package(CURL QUIET)
 find_package(LibArchive QUIET)
 find_package(OpenSSL QUIET COMPONENTS Crypto)
+set(HEDDLE_WITH_DOWNLOAD OFF)
+if(TARGET CURL::libcurl AND TARGET LibArchive::LibArchive AND TARGET OpenSSL::Crypto)
+  set(HEDDLE_WITH_DOWNLOAD ON)
+  set(HEDDLE_DOWNLOAD_NOTE "libcurl ${CURL_VERSION_STRING}, libarchive ${LibArchive_VERSION}")
+else()
+  set(HEDDLE_DOWNLOAD_NOTE "left out: needs libcurl, libarchive and OpenSSL")
+endif()
 
 set(HEDDLE_WITH_ONEDNN OFF)
 if(HEDDLE_ONEDNN)

@@ -20,6 +20,10 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/core/version.cpp PROPERTIES
   COMPILE_DEFINITIONS HEDDLE_VERSION="${PROJECT_VERSION}")
 target_link_libraries(heddle PUBLIC fmt::fmt nlohmann_json::nlohmann_json Threads::Threads
   PRIVATE $<BUILD_INTERFACE:heddle_options> OpenMP::OpenMP_CXX)
+if(HEDDLE_WITH_DOWNLOAD)
+  target_link_libraries(heddle PRIVATE CURL::libcurl LibArchive::LibArchive OpenSSL::Crypto)
+  target_compile_definitions(heddle PRIVATE HEDDLE_WITH_DOWNLOAD)
+endif()
 if(HEDDLE_WITH_ONEDNN)
   target_link_libraries(heddle PRIVATE DNNL::dnnl)
   target_compile_definitions(heddle PRIVATE HEDDLE_WITH_ONEDNN)

@@ -3,3 +3,4 @@ message(STATUS "  compiler   ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSI
 message(STATUS "  sanitizers ${HEDDLE_SANITIZE}")
 message(STATUS "  ccache     ${HEDDLE_CCACHE}")
 message(STATUS "  oneDNN     ${HEDDLE_ONEDNN_NOTE}")
+message(STATUS "  downloads  ${HEDDLE_DOWNLOAD_NOTE}")

@@ -5,34 +5,18 @@
 
 #include "heddle/data/loader.h"
 #include "heddle/tests/support/catch.h"
+#include "heddle/tests/support/temporary_folder.h"
 
 namespace fs = std::filesystem;
 using heddle::Cifar10;
 using heddle::kCifar10FileBytes;
 using heddle::kCifar10RecordBytes;
 using heddle::Split;
+using heddle::test::TemporaryFolder;
 
 namespace {
 
 constexpr heddle::Cifar10Options kSmall = {.allow_small = true};
-
-/// A folder that goes when the test ends.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = (fs::temp_directory_path() / "heddle-cifar-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TempFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 void write(const fs::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
@@ -66,7 +50,7 @@ void write_full(const fs::path& folder) {
 }  // namespace
 
 TEST_CASE("cifar10: records land in their own split, bytes unchanged (DS-3)") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_small(folder.path());
   const Cifar10 train(folder.path(), Split::kTrain, kSmall);
   const Cifar10 test(folder.path(), Split::kTest, kSmall);
@@ -88,9 +72,9 @@ TEST_CASE("cifar10: records land in their own split, bytes unchanged (DS-3)") {
 }
 
 TEST_CASE("cifar10: the order is that of files and records") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_small(folder.path());
-  write(folder.path() / "data_batch_2.bin", records(1, 7, 1) + records(1, 8, 2));
+  write(folder / "data_batch_2.bin", records(1, 7, 1) + records(1, 8, 2));
   const Cifar10 train(folder.path(), Split::kTrain, kSmall);
   REQUIRE(train.size() == 18);
   REQUIRE(train.record(3).label == 3);
@@ -101,18 +85,18 @@ TEST_CASE("cifar10: the order is that of files and records") {
 }
 
 TEST_CASE("cifar10: full files are accepted without the small switch") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_full(folder.path());
   REQUIRE(Cifar10(folder.path(), Split::kTrain).size() == 50'000);
   REQUIRE(Cifar10(folder.path(), Split::kTest).size() == 10'000);
 }
 
 TEST_CASE("cifar10: short, long and empty files are refused (DS-1)") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_full(folder.path());
   for (const int64_t bytes : {int64_t{30'729'999}, int64_t{30'726'927}, int64_t{0},
                               int64_t{30'730'001}, 2 * kCifar10FileBytes}) {
-    fs::resize_file(folder.path() / "data_batch_3.bin", static_cast<uintmax_t>(bytes));
+    fs::resize_file(folder / "data_batch_3.bin", static_cast<uintmax_t>(bytes));
     const std::string found =
         fmt::format("data_batch_3.bin has {} bytes, expected 30730000", bytes);
     REQUIRE_THROWS_WITH(Cifar10(folder.path(), Split::kTrain), ContainsSubstring(found));
@@ -122,24 +106,24 @@ TEST_CASE("cifar10: short, long and empty files are refused (DS-1)") {
 }
 
 TEST_CASE("cifar10: small files still hold whole records") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_small(folder.path());
   REQUIRE_THROWS_WITH(Cifar10(folder.path(), Split::kTrain),
                       ContainsSubstring("data_batch_1.bin has 12292 bytes, expected 30730000"));
-  write(folder.path() / "data_batch_4.bin", records(2, 3, 1) + "x");
+  write(folder / "data_batch_4.bin", records(2, 3, 1) + "x");
   REQUIRE_THROWS_WITH(
       Cifar10(folder.path(), Split::kTrain, kSmall),
       ContainsSubstring("data_batch_4.bin has 6147 bytes, expected 1 to 10000 records"));
-  write(folder.path() / "data_batch_4.bin", "");
+  write(folder / "data_batch_4.bin", "");
   REQUIRE_THROWS_WITH(Cifar10(folder.path(), Split::kTrain, kSmall),
                       ContainsSubstring("data_batch_4.bin has 0 bytes"));
 }
 
 TEST_CASE("cifar10: labels past 9 are named with file and record (NU-3)") {
   for (const int label : {10, 255}) {
-    const TempFolder folder;
+    const TemporaryFolder folder;
     write_small(folder.path());
-    write(folder.path() / "data_batch_5.bin", records(7, 9, 0) + records(1, label, 0));
+    write(folder / "data_batch_5.bin", records(7, 9, 0) + records(1, label, 0));
     REQUIRE_THROWS_WITH(Cifar10(folder.path(), Split::kTrain, kSmall),
                         ContainsSubstring("data_batch_5.bin: record 7 ") &&
                             ContainsSubstring(fmt::format("has label {}, expected 0 to 9", label)));
@@ -148,10 +132,10 @@ TEST_CASE("cifar10: labels past 9 are named with file and record (NU-3)") {
 }
 
 TEST_CASE("cifar10: all missing files are named at once (DS-4)") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_small(folder.path());
-  fs::remove(folder.path() / "test_batch.bin");
-  fs::remove(folder.path() / "data_batch_2.bin");
+  fs::remove(folder / "test_batch.bin");
+  fs::remove(folder / "data_batch_2.bin");
   for (const Split split : {Split::kTrain, Split::kTest})
     REQUIRE_THROWS_WITH(
         Cifar10(folder.path(), split, kSmall),
@@ -159,7 +143,7 @@ TEST_CASE("cifar10: all missing files are named at once (DS-4)") {
 }
 
 TEST_CASE("cifar10: the wrong folder is told apart (DS-4)") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto message = [&](const fs::path& path) {
     try {
       const Cifar10 opened(path, Split::kTrain);
@@ -186,35 +170,35 @@ TEST_CASE("cifar10: the wrong folder is told apart (DS-4)") {
 }
 
 TEST_CASE("cifar10: a folder in a file's place is refused") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_small(folder.path());
-  fs::remove(folder.path() / "test_batch.bin");
-  fs::create_directory(folder.path() / "test_batch.bin");
+  fs::remove(folder / "test_batch.bin");
+  fs::create_directory(folder / "test_batch.bin");
   REQUIRE_THROWS_WITH(Cifar10(folder.path(), Split::kTest, kSmall),
                       ContainsSubstring("test_batch.bin is not an ordinary file"));
 }
 
 TEST_CASE("cifar10: class names come from batches.meta.txt where there is one") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_small(folder.path());
-  write(folder.path() / "batches.meta.txt", "a\r\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
+  write(folder / "batches.meta.txt", "a\r\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
   REQUIRE(Cifar10(folder.path(), Split::kTest, kSmall).class_names()[9] == "j");
-  write(folder.path() / "batches.meta.txt", "a\nb\n");
+  write(folder / "batches.meta.txt", "a\nb\n");
   REQUIRE_THROWS_WITH(Cifar10(folder.path(), Split::kTest, kSmall),
                       ContainsSubstring("batches.meta.txt has 2 class names, expected 10"));
 }
 
 TEST_CASE("cifar10: a file that is cut or written during the run is an error, no crash") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_small(folder.path());
   for (const int workers : {0, 2}) {
     heddle::Loader loader(Cifar10(folder.path(), Split::kTest, kSmall),
                           {.batch_size = 2, .workers = workers});
     for (const heddle::Batch& batch : loader) REQUIRE(batch.size() == 2);
-    fs::resize_file(folder.path() / "test_batch.bin", 0);
+    fs::resize_file(folder / "test_batch.bin", 0);
     REQUIRE_THROWS_WITH(loader.begin(),
                         ContainsSubstring("test_batch.bin changed during the run: it has 0 bytes"));
-    write(folder.path() / "test_batch.bin", records(6, 5, 255));
+    write(folder / "test_batch.bin", records(6, 5, 255));
   }
 }
 
