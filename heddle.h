@@ -6,6 +6,7 @@
 #include "heddle/core/dtype.h"
 #include "heddle/core/error.h"
 #include "heddle/core/memory.h"
+#include "heddle/core/memory_guards.h"
 #include "heddle/core/rng.h"
 #include "heddle/core/shape.h"
 #include "heddle/core/tape.h"
