@@ -1,7 +1,7 @@
 // Linear layers by oneDNN, over the memory as heddle stores it. Of its two primitives the faster is
-// taken, as measured on a 64 x 65536 x 128 layer: forward, and in bfloat16 also backward, matmul
-// (up to 3x faster with AVX-512, where inner product wants its weights in a layout of its own);
-// backward in float32, inner product.
+// taken, as measured on a 64 x 65536 x 128 layer: forward, matmul (up to 3x faster with AVX-512,
+// where inner product wants its weights in a layout of its own); data gradient, inner product in
+// float32 and matmul in bfloat16; weight gradient, matmul with AVX-512, else inner product.
 #include "heddle/kernels/linear.h"
 
 #include "heddle/kernels/host/onednn.h"
@@ -68,9 +68,15 @@ Plan backward_data_plan(const LinearBackwardDataArgs& args) {
   return plan;
 }
 
+/// Matmul gives no bias gradient: sum_rows does then.
+bool weight_by_matmul() {
+  const auto avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & avx512) == avx512;
+}
+
 Plan backward_weight_plan(const LinearBackwardWeightArgs& args) {
   const Descriptions d = descriptions_of(args);
-  if (args.dtype == DType::kBFloat16) {
+  if (weight_by_matmul()) {
     const Desc dy_transposed = describe({args.out, args.rows}, args.dtype, Tag::ba);
     return product_plan(dy_transposed, d.x, d.w);
   }
@@ -85,15 +91,18 @@ Plan backward_weight_plan(const LinearBackwardWeightArgs& args) {
   return plan;
 }
 
-/// db = the sum of dy's rows, which matmul does not give.
+/// db = the sum of dy's rows.
 void sum_rows(const LinearBackwardWeightArgs& args) {
-  const auto* dy = static_cast<const BFloat16*>(args.dy);
-  auto* db = static_cast<BFloat16*>(args.db);
-  parallel_ranges(args.out, kBiasColumns, [&](int64_t begin, int64_t end) {
-    float sums[kBiasColumns] = {};
-    for (int64_t row = 0; row < args.rows; ++row)
-      for (int64_t j = begin; j < end; ++j) sums[j - begin] += dy[row * args.out + j];
-    for (int64_t j = begin; j < end; ++j) db[j] = BFloat16(sums[j - begin]);
+  dispatch_float(args.dtype, [&]<class T>() {
+    const auto* dy = static_cast<const T*>(args.dy);
+    auto* db = static_cast<T*>(args.db);
+    parallel_ranges(args.out, kBiasColumns, [&](int64_t begin, int64_t end) {
+      float sums[kBiasColumns] = {};
+      for (int64_t row = 0; row < args.rows; ++row)
+        for (int64_t j = begin; j < end; ++j)
+          sums[j - begin] += static_cast<float>(dy[row * args.out + j]);
+      for (int64_t j = begin; j < end; ++j) db[j] = static_cast<T>(sums[j - begin]);
+    });
   });
 }
 
@@ -132,10 +141,10 @@ void linear_backward_data(const LinearBackwardDataArgs& args) {
 
 void linear_backward_weight(const LinearBackwardWeightArgs& args) {
   const Plan& plan = require_plan(args.key(), [&] { return backward_weight_plan(args); });
-  if (args.db == nullptr) return plan.run({args.dw, args.dy, args.x});
-  if (args.dtype != DType::kBFloat16) return plan.run({args.dw, args.dy, args.x, args.db});
+  if (args.db != nullptr && !weight_by_matmul())
+    return plan.run({args.dw, args.dy, args.x, args.db});
   plan.run({args.dw, args.dy, args.x});
-  sum_rows(args);
+  if (args.db != nullptr) sum_rows(args);
 }
 
 }  // namespace heddle::onednn

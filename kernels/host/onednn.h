@@ -26,8 +26,11 @@ dnnl::memory::desc describe(const dnnl::memory::dims& dims, DType dtype,
 
 /// Scratch space comes from heddle's arena, see Plan::run.
 dnnl::primitive_attr attributes();
+/// The smallest slope that is not zero: on negative numbers it gives zero (subnormals are flushed),
+/// and the library then computes slope * x, in which NaN stays NaN; its code for slope 0 drops it.
+inline constexpr float kSlopeThatKeepsNan = 1e-45F;
 /// The same, with max(0, y) on the result. NaN stays NaN, as in heddle's own kernels.
-dnnl::primitive_attr attributes_with_relu();
+dnnl::primitive_attr attributes_with_relu(float slope = kSlopeThatKeepsNan);
 
 /// The primitive descriptor of a forward primitive (or a matmul, or a reorder's kin).
 template <class Primitive, class... Args>

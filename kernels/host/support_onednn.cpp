@@ -11,10 +11,6 @@
 namespace heddle::onednn {
 namespace {
 
-// The smallest slope that is not zero: on negative numbers it gives zero (subnormals are flushed),
-// and the library then computes slope * x, in which NaN stays NaN; its code for slope 0 drops it.
-constexpr float kReluSlope = 1e-45F;
-
 size_t padded(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 struct PlanCache {
@@ -65,13 +61,13 @@ dnnl::primitive_attr attributes() {
   return attr;
 }
 
-dnnl::primitive_attr attributes_with_relu() {
+dnnl::primitive_attr attributes_with_relu(float slope) {
   dnnl::primitive_attr attr = attributes();
   dnnl::post_ops ops;
 #if DNNL_VERSION_MAJOR >= 3
-  ops.append_eltwise(dnnl::algorithm::eltwise_relu, kReluSlope, 0.0F);
+  ops.append_eltwise(dnnl::algorithm::eltwise_relu, slope, 0.0F);
 #else
-  ops.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, kReluSlope, 0.0F);
+  ops.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, slope, 0.0F);
 #endif
   attr.set_post_ops(ops);
   return attr;
