@@ -1,0 +1,83 @@
+#pragma once
+
+#include <string>
+
+#include "heddle/core/dtype.h"
+
+namespace heddle {
+
+/// y = (x - mean) * inv_std * weight + bias, then max(0, y) where `relu`. Arrays (rows, channels)
+/// row-major: channels-last images or (N, C). Per-channel arrays are float64 for float64, else
+/// float32.
+struct BatchNormProblem {
+  DType dtype = DType::kFloat32;
+  int64_t rows = 0, channels = 0;
+  const void* weight = nullptr;  // (channels), may be null: ones
+  const void* bias = nullptr;    // (channels), may be null: zeros
+  bool relu = false;
+
+  std::string key() const;  ///< Names the sizes: for provider choices and messages.
+};
+
+/// Evaluation: applies given statistics; writes y and inv_std = 1 / sqrt(var + eps).
+struct BatchNormInferenceArgs {
+  BatchNormProblem problem;
+  double eps = 1e-5;
+  void* y;
+  void* inv_std;
+  const void* x;
+  const void* mean;
+  const void* var;
+
+  std::string key() const;
+};
+
+/// Training: takes the statistics of x and applies them; writes y, mean, var (biased) and inv_std.
+struct BatchNormForwardArgs {
+  BatchNormProblem problem;
+  double eps = 1e-5;
+  void* y;
+  void* mean;
+  void* var;
+  void* inv_std;
+  const void* x;
+
+  std::string key() const;
+};
+
+/// With x^ = (x - mean) * inv_std, and dy set to 0 where `relu` cut y off:
+/// db = sum of dy, dw = sum of dy * x^, dx = weight * inv_std * (dy - (db + x^ * dw) / rows) in
+/// training, weight * inv_std * dy where the statistics were given.
+struct BatchNormBackwardArgs {
+  BatchNormProblem problem;
+  bool training = true;
+  void* dx;  // may be null
+  void* dw;  // (channels)
+  void* db;  // (channels)
+  const void* dy;
+  const void* x;
+  const void* mean;
+  const void* inv_std;
+
+  std::string key() const;
+};
+
+/// running = (1 - momentum) * running + momentum * new; the variance unbiased, rows / (rows - 1).
+/// Running statistics have the dtype of the per-channel arrays.
+struct BatchNormRunningArgs {
+  BatchNormProblem problem;
+  double momentum;
+  void* running_mean;
+  void* running_var;
+  const void* mean;
+  const void* var;  // biased
+};
+
+namespace cpu {
+void batch_norm_inference(const BatchNormInferenceArgs& args);
+void batch_norm_forward(const BatchNormForwardArgs& args);
+void batch_norm_backward(const BatchNormBackwardArgs& args);
+void batch_norm_move_running(const BatchNormRunningArgs& args);
+}  // namespace cpu
+
+}  // namespace heddle

@@ -1,0 +1,155 @@
+#include "heddle/kernels/batch_norm.h"
+
+#include "heddle/core/tape.h"
+#include "heddle/kernels/dispatch.h"
+#include "heddle/nn/ops.h"
+#include "heddle/nn/ops/layout.h"
+
+namespace heddle {
+namespace {
+
+/// What backward needs, beside the options.
+struct Saved {
+  SavedTensor x, weight, bias, mean, inv_std;
+  bool relu = false;
+  bool training = true;
+  bool wants_dx = true;
+};
+
+DType channel_dtype(DType dtype) {
+  return dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
+}
+
+const void* data_or_null(const Tensor& tensor) {
+  return tensor.defined() ? tensor.raw_data() : nullptr;
+}
+
+void check_channels(const char* name, const Tensor& tensor, const Tensor& x) {
+  HEDDLE_CHECK(!tensor.defined() || (tensor.dim() == 1 && tensor.size(0) == x.size(1)),
+               "batch_norm: {} is {}, expected ({}) for x {}", name, tensor.shape(), x.size(1),
+               x.shape());
+  HEDDLE_CHECK(!tensor.defined() || is_floating(tensor.dtype()),
+               "batch_norm: {} is {}, expected a floating dtype", name, tensor.dtype());
+  HEDDLE_CHECK(!tensor.defined() || tensor.device() == x.device(),
+               "batch_norm: {} is on {}, x on {}, expected one device", name,
+               tensor.device().to_string(), x.device().to_string());
+}
+
+void check_running(const char* name, const Tensor& running, const Tensor& x) {
+  check_channels(name, running, x);
+  HEDDLE_CHECK(!running.defined() ||
+                   (running.dtype() == channel_dtype(x.dtype()) && running.is_contiguous()),
+               "batch_norm: {} is {}, expected contiguous {} for x of {}", name, running.dtype(),
+               channel_dtype(x.dtype()), x.dtype());
+}
+
+void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const Tensor& running_mean, const Tensor& running_var,
+                     const BatchNormOptions& options) {
+  HEDDLE_CHECK(is_floating(x.dtype()), "batch_norm: x is {}, expected a floating dtype", x.dtype());
+  HEDDLE_CHECK(x.dim() == 2 || x.dim() == 4, "batch_norm: x is {}, expected (N, C) or (N, C, H, W)",
+               x.shape());
+  check_channels("weight", weight, x);
+  check_channels("bias", bias, x);
+  check_running("running_mean", running_mean, x);
+  check_running("running_var", running_var, x);
+  HEDDLE_CHECK(
+      running_mean.defined() == running_var.defined(),
+      "batch_norm: one of running_mean and running_var is undefined, expected both or none");
+  HEDDLE_CHECK(options.eps >= 0.0 && options.momentum >= 0.0 && options.momentum <= 1.0,
+               "batch_norm: eps is {} and momentum {}, expected eps >= 0 and momentum 0 to 1",
+               options.eps, options.momentum);
+}
+
+/// Contiguous and in the dtype of per-channel arrays; not recorded.
+Tensor channel_array(const Tensor& tensor, DType dtype) {
+  if (!tensor.defined()) return tensor;
+  const NoGradGuard no_grad;
+  return dense(to(tensor.detach(), dtype), MemoryFormat::kContiguous);
+}
+
+BatchNormProblem problem_of(const Tensor& x, const Tensor& weight, const Tensor& bias, bool relu) {
+  const int64_t channels = x.size(1);
+  return {x.dtype(),          channels == 0 ? 0 : x.numel() / channels,
+          channels,           data_or_null(weight),
+          data_or_null(bias), relu};
+}
+
+Gradients batch_norm_backward(const Saved& saved, const Tensor& incoming, DType weight_dtype,
+                              DType bias_dtype) {
+  const Tensor x = saved.x.get(), weight = saved.weight.get(), bias = saved.bias.get();
+  const Tensor mean = saved.mean.get(), inv_std = saved.inv_std.get();
+  const Tensor dy = in_layout_of(x, incoming);
+  Tensor dx = saved.wants_dx ? Tensor::empty_like(x) : Tensor();
+  const Tensor dw = Tensor::empty_like(mean), db = Tensor::empty_like(mean);
+  HEDDLE_DISPATCH(x.device(), batch_norm_backward,
+                  {problem_of(x, weight, bias, saved.relu), saved.training,
+                   saved.wants_dx ? dx.raw_data() : nullptr, dw.raw_data(), db.raw_data(),
+                   dy.raw_data(), x.raw_data(), mean.raw_data(), inv_std.raw_data()});
+  return {dx, weight.defined() ? to(dw, weight_dtype) : Tensor(),
+          bias.defined() ? to(db, bias_dtype) : Tensor()};
+}
+
+/// y, and mean and inv_std of the batch; moves the running statistics.
+Tensor normalise_batch(const Tensor& x, const BatchNormProblem& problem,
+                       const BatchNormOptions& options, Tensor& mean, Tensor& inv_std,
+                       Tensor& running_mean, Tensor& running_var) {
+  Tensor y = Tensor::empty_like(x);
+  const Tensor var = Tensor::empty_like(mean);
+  HEDDLE_DISPATCH(x.device(), batch_norm_forward,
+                  {problem, options.eps, y.raw_data(), mean.raw_data(), var.raw_data(),
+                   inv_std.raw_data(), x.raw_data()});
+  if (options.training && running_mean.defined() && problem.rows > 1) {
+    HEDDLE_DISPATCH(x.device(), batch_norm_move_running,
+                    {problem, options.momentum, running_mean.raw_data(), running_var.raw_data(),
+                     mean.raw_data(), var.raw_data()});
+    running_mean.bump_version();
+    running_var.bump_version();
+  }
+  return y;
+}
+
+/// y, and inv_std from the running statistics.
+Tensor normalise_by_running(const Tensor& x, const BatchNormProblem& problem, double eps,
+                            const Tensor& mean, Tensor& inv_std, const Tensor& running_var) {
+  Tensor y = Tensor::empty_like(x);
+  HEDDLE_DISPATCH(x.device(), batch_norm_inference,
+                  {problem, eps, y.raw_data(), inv_std.raw_data(), x.raw_data(), mean.raw_data(),
+                   running_var.raw_data()});
+  return y;
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& input, const Tensor& input_weight, const Tensor& input_bias,
+                  Tensor& running_mean, Tensor& running_var, const BatchNormOptions& options) {
+  check_arguments(input, input_weight, input_bias, running_mean, running_var, options);
+  const bool by_batch = options.training || !running_mean.defined();
+  const Tensor x =
+      dense(input, input.dim() == 4 ? MemoryFormat::kChannelsLast : MemoryFormat::kContiguous);
+  const DType dtype = channel_dtype(x.dtype());
+  const Tensor weight = channel_array(input_weight, dtype), bias = channel_array(input_bias, dtype);
+  const BatchNormProblem problem = problem_of(x, weight, bias, options.fuse_relu);
+  HEDDLE_CHECK(!by_batch || problem.rows != 1,
+               "batch_norm: x is {}, one value for each channel; training needs at least two",
+               x.shape());
+  Tensor mean = by_batch ? Tensor::empty({problem.channels}, dtype) : clone(running_mean.detach());
+  Tensor inv_std = Tensor::empty_like(mean);
+  Tensor y = by_batch
+                 ? normalise_batch(x, problem, options, mean, inv_std, running_mean, running_var)
+                 : normalise_by_running(x, problem, options.eps, mean, inv_std, running_var);
+  if (needs_grad({input, input_weight, input_bias})) {
+    Saved saved{SavedTensor(x),    SavedTensor(weight),  SavedTensor(bias),
+                SavedTensor(mean), SavedTensor(inv_std), options.fuse_relu,
+                by_batch,          input.requires_grad()};
+    const DType weight_dtype = input_weight.defined() ? input_weight.dtype() : dtype;
+    const DType bias_dtype = input_bias.defined() ? input_bias.dtype() : dtype;
+    record("batch_norm", y, {input, input_weight, input_bias},
+           [saved = std::move(saved), weight_dtype, bias_dtype](const Tensor& dy) {
+             return batch_norm_backward(saved, dy, weight_dtype, bias_dtype);
+           });
+  }
+  return y;
+}
+
+}  // namespace heddle
