@@ -47,3 +47,4 @@
 #include "heddle/nn/optim/schedule.h"
 #include "heddle/nn/optim/sgd.h"
 #include "heddle/nn/state.h"
+#include "heddle/nn/summary.h"
