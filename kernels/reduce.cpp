@@ -56,7 +56,7 @@ struct Max {
   }
   template <class C>
   HEDDLE_INLINE static C combine(C best, C value) {
-    return (value > best) | (value != value) ? value : best;  // once NaN, NaN
+    return ((value > best) | (value != value)) ? value : best;  // once NaN, NaN
   }
   static Result result(Total total, double) { return cpu::convert<T>(total); }
 };
