@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <exception>
+#include <utility>
 
 #include "heddle/core/denormals.h"
 #include "heddle/core/tape.h"
@@ -13,8 +14,19 @@ namespace {
 
 std::atomic<int> configured_threads{0};
 
+thread_local bool inside_piece = false;  // of a parallel_for that runs on this thread alone
+
 void run_range(int64_t begin, int64_t end, detail::PieceFunction function, const void* body) {
   for (int64_t piece = begin; piece < end; ++piece) function(body, piece);
+}
+
+void run_alone(int64_t n_pieces, detail::PieceFunction function, const void* body) {
+  struct Inside {
+    bool before = std::exchange(inside_piece, true);
+    ~Inside() { inside_piece = before; }
+  } const inside;
+  const FlushDenormals flush;
+  run_range(0, n_pieces, function, body);
 }
 
 }  // namespace
@@ -33,9 +45,8 @@ int num_threads() {
 void detail::run_pieces(int64_t n_pieces, PieceFunction function, const void* body) {
   if (n_pieces <= 0) return;
   const int64_t wanted = n_pieces < num_threads() ? n_pieces : num_threads();
-  if (wanted == 1 || omp_in_parallel() != 0) {
-    const FlushDenormals flush;
-    run_range(0, n_pieces, function, body);
+  if (wanted == 1 || inside_piece || omp_in_parallel() != 0) {
+    run_alone(n_pieces, function, body);
     return;
   }
   const GradState grad_state;

@@ -37,7 +37,7 @@ std::vector<float> transformed(const TransformOptions& options, uint64_t sample)
 /// The value written apart: pad, cut, mirror, scale, normalise, as torchvision's transforms do.
 float expected_at(const TransformOptions& options, int down, int right, bool flip, int c, int y,
                   int x) {
-  const std::vector<uint8_t> planes = picture();
+  static const std::vector<uint8_t> planes = picture();
   const auto channel = static_cast<size_t>(c);
   const int from_x = (flip ? 31 - x : x) + right;
   const int from_y = y + down;
