@@ -29,6 +29,7 @@
 #include "heddle/nn/models/factory.h"
 #include "heddle/nn/models/resnet18.h"
 #include "heddle/nn/models/simple_cnn.h"
+#include "heddle/nn/models/tiny_cnn.h"
 #include "heddle/nn/module.h"
 #include "heddle/nn/modules/activation.h"
 #include "heddle/nn/modules/batch_norm2d.h"
