@@ -1,0 +1,65 @@
+#include "heddle/apps/train_cifar/evaluate.h"
+
+#include <chrono>
+#include <numeric>
+
+#include "heddle/apps/train_cifar/signals.h"
+#include "heddle/core/tape.h"
+#include "heddle/nn/ops.h"
+
+namespace heddle::train_cifar {
+namespace {
+
+constexpr size_t kClasses = 10;
+
+int64_t sum_of(const std::vector<int64_t>& values) {
+  return std::accumulate(values.begin(), values.end(), int64_t{0});
+}
+
+}  // namespace
+
+int64_t Evaluation::n_correct() const { return sum_of(correct); }
+int64_t Evaluation::n_total() const { return sum_of(total); }
+double Evaluation::accuracy() const {
+  return static_cast<double>(n_correct()) / static_cast<double>(n_total());
+}
+
+int64_t count_correct(const Tensor& logits, const Tensor& labels, std::vector<int64_t>* correct) {
+  const Tensor best = argmax(logits.detach(), 1);  // (n)
+  const int64_t* predicted = best.data<int64_t>();
+  const int64_t* expected = labels.data<int64_t>();
+  int64_t count = 0;
+  for (int64_t i = 0; i < labels.numel(); ++i) {
+    if (predicted[i] != expected[i]) continue;
+    ++count;
+    if (correct != nullptr) ++(*correct)[static_cast<size_t>(expected[i])];
+  }
+  return count;
+}
+
+Evaluation evaluate(Module& model, Loader& loader) {
+  const auto start = std::chrono::steady_clock::now();
+  const NoGradGuard no_grad;
+  const bool was_training = model.is_training();
+  model.eval();
+  Evaluation result;
+  result.correct.resize(kClasses);
+  result.total.resize(kClasses);
+  double loss_sum = 0.0;
+  loader.set_position({0, 0});
+  for (const Batch& batch : loader) {
+    if (interrupted()) break;
+    const Tensor logits = model(batch.images);  // (n, 10)
+    loss_sum += cross_entropy(logits, batch.labels, {.reduction = Reduction::kSum}).item();
+    count_correct(logits, batch.labels, &result.correct);
+    const int64_t* labels = batch.labels.data<int64_t>();
+    for (int64_t i = 0; i < batch.size(); ++i) ++result.total[static_cast<size_t>(labels[i])];
+  }
+  model.train(was_training);
+  result.complete = result.n_total() == loader.n_samples();
+  result.loss = loss_sum / static_cast<double>(result.n_total());
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace heddle::train_cifar

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "heddle/data/loader.h"
+#include "heddle/nn/module.h"
+
+namespace heddle::train_cifar {
+
+/// Counts over a set: every sample once.
+struct Evaluation {
+  double loss = 0.0;             ///< Mean over samples.
+  std::vector<int64_t> correct;  ///< For each class.
+  std::vector<int64_t> total;
+  double seconds = 0.0;
+  bool complete = false;  ///< False where a signal ended it early.
+
+  int64_t n_correct() const;
+  int64_t n_total() const;
+  double accuracy() const;  ///< Share, 0 to 1.
+};
+
+/// The number of rows whose largest logit is the label's; per class into `correct` where given.
+int64_t count_correct(const Tensor& logits, const Tensor& labels,
+                      std::vector<int64_t>* correct = nullptr);
+
+/// Runs the model over one epoch of `loader`, in evaluation mode and without gradients; the model's
+/// mode is put back.
+Evaluation evaluate(Module& model, Loader& loader);
+
+}  // namespace heddle::train_cifar

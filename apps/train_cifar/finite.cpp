@@ -1,0 +1,21 @@
+#include "heddle/apps/train_cifar/finite.h"
+
+#include "heddle/core/tape.h"
+#include "heddle/nn/ops.h"
+
+namespace heddle::train_cifar {
+
+std::string first_layer_not_finite(Module& model, const Tensor& images) {
+  if (!all_finite(images)) return "the pictures themselves";
+  const NoGradGuard no_grad;
+  std::string found;
+  const ForwardHook hook(
+      model, [&](const std::string& name, Module& module, const Tensor&, const Tensor& y) {
+        if (!found.empty() || all_finite(y)) return;
+        found = fmt::format("{} ({})", name.empty() ? "the model" : name, module.describe());
+      });
+  model(images);
+  return found.empty() ? "none (every layer's output is finite, the loss is not)" : found;
+}
+
+}  // namespace heddle::train_cifar

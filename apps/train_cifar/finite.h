@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "heddle/nn/module.h"
+
+namespace heddle::train_cifar {
+
+/// Runs the model once more and names the first layer, in the order of the forward pass, whose
+/// output is not finite: "conv2 (Conv2d(32, 64, ...))". Says so where there is none.
+std::string first_layer_not_finite(Module& model, const Tensor& images);
+
+}  // namespace heddle::train_cifar

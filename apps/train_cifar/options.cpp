@@ -1,0 +1,182 @@
+#include "heddle/apps/train_cifar/options.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "heddle/core/device.h"
+#include "heddle/core/error.h"
+#include "heddle/nn/models/factory.h"
+#include "heddle/nn/optim/schedule.h"
+
+namespace heddle::train_cifar {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int64_t kMany = 1'000'000'000;
+
+void check_devices(const std::string& text) {
+  if (parse_devices(text).size() > 1)
+    throw UsageError(fmt::format("\"{}\" is not allowed, expected one device", text));
+}
+
+void check_precision(const std::string& text) {
+  if (text == "fp32") return;
+  if (text == "bf16" || text == "fp16")
+    throw UsageError(fmt::format(
+        "\"{}\" needs mixed precision, which this version does not have; expected fp32", text));
+  throw UsageError(fmt::format("\"{}\" is not allowed, expected fp32", text));
+}
+
+void declare_data(apps::FlagSet& flags, Options& o) {
+  flags.group("Data");
+  flags.text("--data", &o.data, "DIR",
+             "Folder of the CIFAR-10 binary files; without it, a generated set of that shape");
+  flags.toggle("--download", &o.download, "Fetch the official archive into --data first");
+  flags.toggle("--allow-small", &o.allow_small,
+               "Accept data files with fewer than 10000 records (for trials)");
+  flags.integer("--limit", &o.limit, 1, kMany,
+                "Use the first N samples of each set; more than there are means all");
+  flags.choice("--augment", &o.augment, {"none", "flip", "crop_flip", "crop_flip_cutout"},
+               "What is done at random to training pictures");
+  flags.integer("--workers", &o.workers, 0, 256,
+                "Threads that prepare batches; 0: the training thread does. Never changes results");
+}
+
+void declare_model(apps::FlagSet& flags, Options& o) {
+  flags.group("Model");
+  flags.choice("--model", &o.model, model_names(), "The network; tiny_cnn is for trials");
+  flags.text("--init", &o.init, "FILE",
+             "Start from the weights in a safetensors file, PyTorch's too");
+  flags.toggle("--summary", &o.summary, "Print layers, parameters, FLOPs and memory, then exit");
+}
+
+void declare_training(apps::FlagSet& flags, Options& o) {
+  flags.group("Training");
+  flags.integer("--epochs", &o.epochs, 1, 1'000'000, "Passes over the training set");
+  flags.integer("--batch-size,--batch", &o.batch_size, 1, 65536, "Samples in a step");
+  flags.integer("--accumulate", &o.accumulate, 1, 65536,
+                "Cut each batch into N parts and add their gradients; needs less memory");
+  flags.choice("--optimizer", &o.optimizer, {"adam", "adamw", "sgd"}, "How weights are moved");
+  flags.number("--lr", &o.lr, {.low = 0, .high = 3e38, .low_open = true}, "Learning rate");
+  flags.number("--weight-decay", &o.weight_decay, {.low = 0, .high = 1e6},
+               "Added to the gradient (adam, sgd) or decoupled (adamw, default 0.01)");
+  flags.number("--momentum", &o.momentum, {.low = 0, .high = 1, .high_open = true}, "For sgd");
+  flags.toggle("--nesterov", &o.nesterov, "Nesterov's momentum, for sgd");
+  flags.number("--beta1", &o.beta1, {.low = 0, .high = 1, .high_open = true}, "For adam, adamw");
+  flags.number("--beta2", &o.beta2, {.low = 0, .high = 1, .high_open = true}, "For adam, adamw");
+  flags.number("--eps", &o.eps, {.low = 0, .high = 1, .low_open = true}, "For adam, adamw");
+  flags.number("--label-smoothing", &o.label_smoothing, {.low = 0, .high = 1, .high_open = true},
+               "Share of each label that is spread over all classes");
+  flags.number("--clip-norm", &o.clip_norm, {.low = 0, .high = kInfinity},
+               "Scale gradients down to this norm; 0: leave them");
+}
+
+void declare_schedule(apps::FlagSet& flags, Options& o) {
+  flags.group("Learning-rate schedule");
+  flags.choice("--schedule", &o.schedule, schedule_names(),
+               "How the learning rate moves; --lr is its highest value");
+  flags.integer("--warmup", &o.warmup, 0, kMany, "Steps of linear rise from 0 at the start");
+  flags.integer("--lr-step", &o.lr_step, 1, 1'000'000,
+                "step: epochs between the drops of the learning rate");
+  flags.number("--lr-gamma", &o.lr_gamma, {.low = 0, .high = 1, .low_open = true},
+               "step: factor of each drop");
+  flags.number("--lr-min", &o.lr_min, {.low = 0, .high = 3e38}, "cosine: the last learning rate");
+  flags.number("--peak-at", &o.peak_at, {.low = 0, .high = 1, .low_open = true, .high_open = true},
+               "one_cycle: share of all steps before the peak");
+}
+
+void declare_machine(apps::FlagSet& flags, Options& o) {
+  flags.group("Machine");
+  flags.text("--devices", &o.devices, "LIST", "Where to compute: cpu", check_devices);
+  flags.integer("--threads", &o.threads, 0, 1024,
+                "Threads that compute; 0: one for each processor. Never changes native results");
+  flags.text("--precision", &o.precision, "fp32", "Number format of the arithmetic",
+             check_precision);
+  flags.choice("--provider", &o.provider, {"auto", "native", "vendor"},
+               "Kernels: heddle's own, the vendor library's, or the faster of both");
+  flags.integer("--seed", &o.seed, 0, std::numeric_limits<int64_t>::max(),
+                "Decides initial weights, order, augmentation and dropout");
+  flags.toggle("--list-devices", &o.list_devices, "Print the devices of this machine, then exit");
+}
+
+void declare_run(apps::FlagSet& flags, Options& o) {
+  flags.group("Run");
+  flags.text("--out", &o.out, "DIR", "Folder for results (default: runs/MODEL-TIME)");
+  flags.toggle("--overwrite", &o.overwrite, "Replace the run that --out holds");
+  flags.optional_text("--resume", &o.resume, &o.resume_file, "FILE",
+                      "Continue a run from its checkpoint (default: the one in --out)");
+  flags.integer("--save-every", &o.save_every, 1, kMany,
+                "Save a checkpoint after every N steps too, not only after epochs");
+  flags.toggle("--eval-only", &o.eval_only,
+               "Measure accuracy (with --init or --resume), no training");
+  flags.toggle("--quiet,-q", &o.quiet, "Print warnings, errors and the result only");
+}
+
+void need(bool condition, const std::string& message) {
+  if (!condition) throw UsageError(message);
+}
+
+void need_only_with(const apps::FlagSet& flags, std::initializer_list<const char*> names,
+                    bool active, const std::string& with) {
+  for (const char* name : names)
+    need(active || !flags.given(name), fmt::format("{} means something only with {}", name, with));
+}
+
+void check_training(const apps::FlagSet& flags, const Options& o) {
+  const bool sgd = o.optimizer == "sgd";
+  need_only_with(flags, {"--momentum", "--nesterov"}, sgd, "--optimizer sgd");
+  need_only_with(flags, {"--beta1", "--beta2", "--eps"}, !sgd, "--optimizer adam or adamw");
+  need(!o.nesterov || o.momentum > 0, "--nesterov needs --momentum greater than 0");
+  need(o.accumulate <= o.batch_size,
+       fmt::format("--accumulate: \"{}\" is not allowed, expected at most --batch-size, {}",
+                   o.accumulate, o.batch_size));
+  need_only_with(flags, {"--lr-step", "--lr-gamma"}, o.schedule == "step", "--schedule step");
+  need_only_with(flags, {"--lr-min"}, o.schedule == "cosine", "--schedule cosine");
+  need_only_with(flags, {"--peak-at"}, o.schedule == "one_cycle", "--schedule one_cycle");
+  need(o.lr_min <= o.lr,
+       fmt::format("--lr-min: \"{}\" is not allowed, expected at most --lr, {}", o.lr_min, o.lr));
+  need(o.schedule != "one_cycle" || o.warmup == 0,
+       "--warmup contradicts --schedule one_cycle, which has its own rise (--peak-at)");
+}
+
+}  // namespace
+
+void declare_flags(apps::FlagSet& flags, Options& options) {
+  declare_data(flags, options);
+  declare_model(flags, options);
+  declare_training(flags, options);
+  declare_schedule(flags, options);
+  declare_machine(flags, options);
+  declare_run(flags, options);
+}
+
+void check_options(const apps::FlagSet& flags, Options& o) {
+  if (!o.resume) check_training(flags, o);
+  need(!(o.resume && o.overwrite), "--resume contradicts --overwrite");
+  need(!(o.resume && !o.init.empty()),
+       "--resume contradicts --init: a checkpoint brings its own weights");
+  need(!o.resume || !o.resume_file.empty() || !o.out.empty(),
+       "--resume needs a checkpoint FILE, or --out with the folder of the run");
+  need(!o.eval_only || o.resume || !o.init.empty(),
+       "--eval-only needs weights: --init FILE or --resume [FILE]");
+  need(!(o.eval_only && o.overwrite), "--eval-only contradicts --overwrite");
+  need_only_with(flags, {"--allow-small"}, !o.data.empty(), "--data");
+  need(!(o.download && o.allow_small), "--download contradicts --allow-small");
+  if (o.download && o.data.empty()) o.data = "data";
+  if (o.optimizer == "adamw" && !flags.given("--weight-decay")) o.weight_decay = 0.01;
+}
+
+void restore_options(apps::FlagSet& flags, Options& options,
+                     const nlohmann::ordered_json& recorded) {
+  static const std::set<std::string> kFree{"--data",   "--allow-small", "--workers",
+                                           "--epochs", "--devices",     "--threads",
+                                           "--quiet",  "--save-every"};
+  static const std::set<std::string> kOfThisCall{"--download",  "--init",        "--summary",
+                                                 "--out",       "--resume",      "--overwrite",
+                                                 "--eval-only", "--list-devices"};
+  flags.restore(recorded, kFree, kOfThisCall, "the checkpoint");
+  check_training(flags, options);
+}
+
+}  // namespace heddle::train_cifar

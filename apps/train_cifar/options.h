@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "heddle/apps/support/flags.h"
+
+namespace heddle::train_cifar {
+
+/// Everything that the command line can say, with its defaults.
+struct Options {
+  // Data
+  std::string data;  ///< Folder of the CIFAR-10 binary files; empty: a generated set.
+  bool download = false;
+  bool allow_small = false;
+  int64_t limit = 0;  ///< 0: all samples.
+  std::string augment = "none";
+  int64_t workers = 2;
+  // Model
+  std::string model = "simple_cnn";
+  std::string init;
+  bool summary = false;
+  // Training
+  int64_t epochs = 3;
+  int64_t batch_size = 64;
+  int64_t accumulate = 1;
+  std::string optimizer = "adam";
+  double lr = 1e-3;
+  double weight_decay = 0.0;
+  double momentum = 0.0;
+  bool nesterov = false;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double label_smoothing = 0.0;
+  double clip_norm = 0.0;  ///< 0: no clipping.
+  // Schedule
+  std::string schedule = "constant";
+  int64_t warmup = 0;   ///< Units: steps.
+  int64_t lr_step = 1;  ///< Units: epochs.
+  double lr_gamma = 0.1;
+  double lr_min = 0.0;
+  double peak_at = 0.3;
+  // Machine
+  std::string devices = "cpu";
+  int64_t threads = 0;  ///< 0: the processors that this process may use.
+  std::string precision = "fp32";
+  std::string provider = "auto";
+  int64_t seed = 0;
+  // Run
+  std::string out;
+  bool overwrite = false;
+  bool resume = false;
+  std::string resume_file;
+  int64_t save_every = 0;  ///< Units: steps; 0: at the ends of epochs only.
+  bool eval_only = false;
+  bool list_devices = false;
+  bool quiet = false;
+};
+
+/// Declares the flags; values land in `options`.
+void declare_flags(apps::FlagSet& flags, Options& options);
+
+/// Checks what single values cannot show: flags that contradict each other, or that mean nothing
+/// together. Fills in defaults that follow from other flags (AdamW's weight decay, --download's
+/// folder). Errors: UsageError naming the flags.
+void check_options(const apps::FlagSet& flags, Options& options);
+
+/// Takes over what a checkpoint records of its run's flags. A flag that says where or for how long
+/// to run stands where it was given; one that says what is computed must not differ.
+/// Errors: UsageError naming flag and both values; those of check_options.
+void restore_options(apps::FlagSet& flags, Options& options,
+                     const nlohmann::ordered_json& recorded);
+
+}  // namespace heddle::train_cifar

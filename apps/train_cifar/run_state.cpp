@@ -1,0 +1,46 @@
+#include "heddle/apps/train_cifar/run_state.h"
+
+#include "heddle/core/error.h"
+
+namespace heddle::train_cifar {
+namespace {
+
+template <class T>
+T value_of(const nlohmann::ordered_json& json, const char* key) {
+  const auto found = json.find(key);
+  const bool right = found != json.end() && found->is_number() &&
+                     (std::is_floating_point_v<T> || found->is_number_integer());
+  if (!right) fail("checkpoint: state.{} is missing or no number", key);
+  const T value = found->get<T>();
+  if (value < 0) fail("checkpoint: state.{} is {}, expected 0 or more", key, found->dump());
+  return value;
+}
+
+}  // namespace
+
+void RunState::begin_next_epoch() { *this = {.epochs_done = epochs_done + 1, .step = step}; }
+
+nlohmann::ordered_json to_json(const RunState& state) {
+  return {{"epochs_done", state.epochs_done},
+          {"batches_done", state.batches_done},
+          {"step", state.step},
+          {"loss_sum", state.loss_sum},
+          {"n_samples", state.n_samples},
+          {"n_correct", state.n_correct},
+          {"data_seconds", state.data_seconds},
+          {"step_seconds", state.step_seconds}};
+}
+
+RunState run_state_from_json(const nlohmann::ordered_json& json) {
+  if (!json.is_object()) fail("checkpoint: has no state of a run");
+  return {.epochs_done = value_of<int64_t>(json, "epochs_done"),
+          .batches_done = value_of<int64_t>(json, "batches_done"),
+          .step = value_of<int64_t>(json, "step"),
+          .loss_sum = value_of<double>(json, "loss_sum"),
+          .n_samples = value_of<int64_t>(json, "n_samples"),
+          .n_correct = value_of<int64_t>(json, "n_correct"),
+          .data_seconds = value_of<double>(json, "data_seconds"),
+          .step_seconds = value_of<double>(json, "step_seconds")};
+}
+
+}  // namespace heddle::train_cifar

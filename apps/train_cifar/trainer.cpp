@@ -1,0 +1,188 @@
+#include "heddle/apps/train_cifar/trainer.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "heddle/apps/train_cifar/checkpoint.h"
+#include "heddle/apps/train_cifar/finite.h"
+#include "heddle/apps/train_cifar/report.h"
+#include "heddle/apps/train_cifar/signals.h"
+#include "heddle/core/version.h"
+#include "heddle/kernels/host/isa.h"
+#include "heddle/kernels/host/parallel_for.h"
+#include "heddle/kernels/provider.h"
+#include "heddle/nn/checkpoint/atomic_file.h"
+#include "heddle/nn/ops.h"
+
+namespace heddle::train_cifar {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The seconds since the last call.
+class Lap {
+ public:
+  double operator()() {
+    const Clock::time_point now = Clock::now();
+    const double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  Clock::time_point last_ = Clock::now();
+};
+
+}  // namespace
+
+nlohmann::ordered_json RunRecord::to_json() const {
+  return {{"heddle", version()},
+          {"command", command},
+          {"settings", settings},
+          {"data", data},
+          {"isa", cpu::name_of(cpu::active_isa())},
+          {"onednn", built_with_vendor()},
+          {"n_threads", num_threads()},
+          {"provider_choices", provider_choices()}};
+}
+
+Trainer::Trainer(const Options& options, const DataSets& data, TrainingParts parts,
+                 RunRecord record, RunState state)
+    : options_(options),
+      parts_(std::move(parts)),
+      record_(std::move(record)),
+      state_(state),
+      train_loader_(train_loader(data, options)),
+      test_loader_(test_loader(data, options)),
+      progress_(isatty(STDOUT_FILENO) == 1, options.quiet) {}
+
+Trainer::Outcome Trainer::run() {
+  // From here on there is always a checkpoint to go back to.
+  if (!std::filesystem::exists(parts_.folder.checkpoint())) save();
+  begin_interruptible();
+  if (!options_.quiet) print_table_head();
+  Evaluation last;
+  while (state_.epochs_done < options_.epochs) {
+    train_epoch();
+    if (interrupted()) return stop();
+    last = evaluate(parts_.model, test_loader_);
+    if (!last.complete) return stop();
+    finish_epoch(last);
+  }
+  print_classes(last, test_loader_.dataset().class_names());
+  return Outcome::kDone;
+}
+
+void Trainer::train_epoch() {
+  parts_.model.train();
+  const int64_t n_batches = train_loader_.size();
+  if (state_.batches_done >= n_batches) return;
+  const std::string title = fmt::format("epoch {}/{}", state_.epochs_done + 1, options_.epochs);
+  progress_.begin(title, state_.batches_done, n_batches);
+  const int64_t samples_before = state_.n_samples;
+  train_loader_.set_position({state_.epochs_done, state_.batches_done});
+  Lap lap;
+  LoaderIterator next = train_loader_.begin();
+  while (next != train_loader_.end() && !interrupted()) {
+    state_.data_seconds += lap();
+    take_step(*next);
+    state_.step_seconds += lap();
+    progress_.update(state_.batches_done, state_.loss_sum / static_cast<double>(state_.n_samples),
+                     state_.n_samples - samples_before);
+    const bool due = options_.save_every > 0 && state_.step % options_.save_every == 0;
+    if (due && !interrupted()) save();
+    if (interrupted()) break;
+    lap();
+    ++next;
+  }
+  progress_.end();
+}
+
+void Trainer::take_step(const Batch& batch) {
+  parts_.optimizer.set_lr_scale(parts_.schedule.factor(state_.step));
+  parts_.model.set_step(state_.step);
+  parts_.optimizer.zero_grad();
+  const double loss = forward_backward(batch);
+  if (options_.clip_norm > 0) parts_.optimizer.clip_grad_norm(options_.clip_norm);
+  parts_.optimizer.step();
+  ++state_.step;
+  ++state_.batches_done;
+  state_.n_samples += batch.size();
+  state_.loss_sum += loss * static_cast<double>(batch.size());
+  parts_.folder.append_metrics({{"event", "step"},
+                                {"step", state_.step},
+                                {"epoch", state_.epochs_done + 1},
+                                {"samples", batch.size()},
+                                {"loss", loss},
+                                {"lr", parts_.optimizer.lr()}});
+}
+
+double Trainer::forward_backward(const Batch& batch) {
+  const int64_t n = batch.size();
+  const int64_t n_parts = std::min(options_.accumulate, n);
+  double loss_sum = 0.0;
+  for (int64_t part = 0; part < n_parts; ++part) {
+    const int64_t begin = n * part / n_parts, size = n * (part + 1) / n_parts - begin;
+    const Tensor images = n_parts == 1 ? batch.images : narrow(batch.images, 0, begin, size);
+    const Tensor labels = n_parts == 1 ? batch.labels : narrow(batch.labels, 0, begin, size);
+    const Tensor logits = parts_.model(images);  // (size, 10)
+    const Tensor loss =
+        cross_entropy(logits, labels, {.label_smoothing = options_.label_smoothing});
+    const double value = loss.item();
+    if (!std::isfinite(value))
+      fail(
+          "step {}: the loss is {}; first layer whose output is not finite: {}; the last "
+          "checkpoint is kept",
+          state_.step + 1, value, first_layer_not_finite(parts_.model, images));
+    state_.n_correct += count_correct(logits, labels);
+    loss_sum += value * static_cast<double>(size);
+    const double share = static_cast<double>(size) / static_cast<double>(n);
+    (n_parts == 1 ? loss : loss * share).backward();
+  }
+  return loss_sum / static_cast<double>(n);
+}
+
+void Trainer::finish_epoch(const Evaluation& evaluation) {
+  const double n = static_cast<double>(state_.n_samples);
+  const EpochSummary summary{.epoch = state_.epochs_done + 1,
+                             .n_epochs = options_.epochs,
+                             .step = state_.step,
+                             .lr = options_.lr * parts_.schedule.factor(state_.step - 1),
+                             .train_loss = state_.loss_sum / n,
+                             .train_accuracy = static_cast<double>(state_.n_correct) / n,
+                             .test_loss = evaluation.loss,
+                             .test_accuracy = evaluation.accuracy(),
+                             .data_seconds = state_.data_seconds,
+                             .step_seconds = state_.step_seconds,
+                             .eval_seconds = evaluation.seconds};
+  parts_.folder.append_metrics(to_json(summary));
+  state_.begin_next_epoch();
+  save();
+  if (!options_.quiet) print_table_row(summary);
+}
+
+void Trainer::save() {
+  nlohmann::ordered_json record = record_.to_json();
+  const std::string config = record.dump(2) + "\n";
+  record["state"] = to_json(state_);
+  try {
+    save_checkpoint(parts_.folder.checkpoint(), parts_.model, parts_.optimizer, record);
+  } catch (const Error& error) {
+    fail("step {}: {}; the last checkpoint is kept", state_.step, error.what());
+  }
+  save_safetensors(parts_.folder.model(), parts_.model.state());
+  write_file_atomically(parts_.folder.config(), config);
+}
+
+Trainer::Outcome Trainer::stop() {
+  save();
+  fmt::print(stderr,
+             "train_cifar: stopped after step {} (epoch {}); continue with --resume --out {}\n",
+             state_.step, state_.epochs_done + 1, parts_.folder.path().string());
+  return Outcome::kInterrupted;
+}
+
+}  // namespace heddle::train_cifar
