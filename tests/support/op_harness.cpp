@@ -1,5 +1,6 @@
 #include "heddle/tests/support/op_harness.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -14,7 +15,8 @@
 namespace heddle::testing {
 namespace {
 
-constexpr int kCheckedPositions = 24;  // of an input, for central differences
+constexpr int64_t kCheckedPositions = 24;    // of an input, for central differences: each costs two
+constexpr int64_t kCheckedElements = 50000;  // forward passes, so fewer of a large input
 constexpr double kGradientTolerance = 1e-6;
 
 double epsilon(DType dtype) {
@@ -151,7 +153,9 @@ void check_central_differences(const OpCase& row, const Prepared& prepared, cons
     REQUIRE(grads[i].defined());
     const Array got = to_array(grads[i]);
     CHECK(got.shape == row.inputs[i].shape);
-    const int64_t step = std::max<int64_t>(1, got.n() / kCheckedPositions);
+    const int64_t wanted =
+        std::clamp(kCheckedElements / std::max<int64_t>(1, got.n()), int64_t{2}, kCheckedPositions);
+    const int64_t step = std::max<int64_t>(1, got.n() / wanted);
     for (int64_t place = 0; place < got.n(); place += step) {
       const double expected = central_difference(row, prepared, i, place, dy);
       const double scale = std::max({1.0, std::abs(expected), scale_of(row.n_accumulated)});
