@@ -6,6 +6,7 @@
 
 #include "heddle/kernels/host/isa.h"
 #include "heddle/kernels/host/parallel_for.h"
+#include "heddle/kernels/host/vector_math.h"
 
 namespace heddle {
 namespace {
@@ -29,13 +30,12 @@ struct Relu {
 struct Gelu {
   template <class C>
   HEDDLE_INLINE static C value(C x) {
-    return C(0.5) * x * (C(1) + std::erf(x * C(0.70710678118654752)));
+    return x * cpu::normal_at(x).cdf;
   }
   template <class C>
   HEDDLE_INLINE static C backward(C dy, C x) {
-    const C cdf = C(0.5) * (C(1) + std::erf(x * C(0.70710678118654752)));
-    const C pdf = C(0.39894228040143268) * std::exp(C(-0.5) * x * x);
-    return dy * (cdf + x * pdf);
+    const auto normal = cpu::normal_at(x);
+    return dy * (normal.cdf + x * normal.density);
   }
 };
 struct Neg {
@@ -51,7 +51,7 @@ struct Neg {
 struct Exp {
   template <class C>
   HEDDLE_INLINE static C value(C x) {
-    return std::exp(x);
+    return cpu::exp_of(x);
   }
   template <class C>
   HEDDLE_INLINE static C backward(C dy, C y) {
@@ -81,7 +81,7 @@ struct Sqrt {
 struct Tanh {
   template <class C>
   HEDDLE_INLINE static C value(C x) {
-    return std::tanh(x);
+    return cpu::tanh_of(x);
   }
   template <class C>
   HEDDLE_INLINE static C backward(C dy, C y) {
@@ -91,7 +91,7 @@ struct Tanh {
 struct Sigmoid {
   template <class C>
   HEDDLE_INLINE static C value(C x) {
-    return C(1) / (C(1) + std::exp(-x));
+    return C(1) / (C(1) + cpu::exp_of(-x));
   }
   template <class C>
   HEDDLE_INLINE static C backward(C dy, C y) {
