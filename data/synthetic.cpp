@@ -117,9 +117,9 @@ class Canvas {
   }
 
   void shape(Rng& rng, Distance distance, const Colour& colour) {
-    const float radius = between(rng, 6.5F, 11.0F);
-    const float cx = 15.5F + between(rng, -5, 5);
-    const float cy = 15.5F + between(rng, -5, 5);
+    const float radius = between(rng, 7.5F, 11.0F);
+    const float cx = 15.5F + between(rng, -3.5F, 3.5F);
+    const float cy = 15.5F + between(rng, -3.5F, 3.5F);
     const Turn turn(between(rng, -0.18F, 0.18F));  // about 20 degrees either way
     const float stretch = between(rng, 0.85F, 1.15F);
     const Stripes stripes(rng, 5, 35);
@@ -136,13 +136,13 @@ class Canvas {
 
   void write(const Rng& noise, std::span<uint8_t, kImageBytes> planes) const {
     constexpr uint32_t kNoiseBlocks = kImageBytes / 16;  // a block of four words: 16 bytes
-    constexpr float kNoise = 0.055F;                     // of the sum of four bytes
+    constexpr float kNoise = 0.18F;                      // of a byte: up to 23 either way
     for (uint32_t i = 0; i < kNoiseBlocks; ++i) {
       const std::array<uint32_t, 4> words = noise.block(i);
       for (uint32_t j = 0; j < 16; ++j) {
         const size_t place = i * 16 + j;
         const auto byte = static_cast<float>((words[j / 4] >> (8 * (j % 4))) & 255U);
-        const float value = pixels_[place] + (byte - 127.5F) * kNoise * 4;
+        const float value = pixels_[place] + (byte - 127.5F) * kNoise;
         planes[place] = static_cast<uint8_t>(std::clamp(value, 0.0F, 255.0F));
       }
     }
@@ -185,7 +185,7 @@ class Canvas {
 Colour contrasting_colour(Rng& rng, const Colour& other) {
   const auto brightness = [](const Colour& c) { return 0.3F * c[0] + 0.59F * c[1] + 0.11F * c[2]; };
   Colour colour = random_colour(rng);
-  for (int tries = 0; tries < 16 && std::abs(brightness(colour) - brightness(other)) < 45; ++tries)
+  for (int tries = 0; tries < 16 && std::abs(brightness(colour) - brightness(other)) < 60; ++tries)
     colour = random_colour(rng);
   return colour;
 }
@@ -200,10 +200,10 @@ int64_t draw_synthetic(uint64_t seed, Split split, int64_t index,
   Canvas canvas;
   const Colour base = random_colour(rng);
   canvas.background(rng, base);
-  const uint32_t behind = 3 + rng.next_below(6);
+  const uint32_t behind = 3 + rng.next_below(5);
   for (uint32_t i = 0; i < behind; ++i) canvas.clutter(rng);
   canvas.shape(rng, kShapes[static_cast<size_t>(label)], contrasting_colour(rng, base));
-  const uint32_t before = rng.next_below(3);
+  const uint32_t before = rng.next_below(2);
   for (uint32_t i = 0; i < before; ++i) canvas.clutter(rng);
   canvas.write(Rng(seed, RngPurpose::kSynthetic, static_cast<uint64_t>(index), 2 * set + 1),
                planes);
