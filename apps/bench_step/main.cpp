@@ -1,0 +1,168 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "heddle/apps/bench_step/process.h"
+#include "heddle/apps/bench_step/sides.h"
+#include "heddle/apps/support/bench.h"
+#include "heddle/apps/support/flags.h"
+#include "heddle/core/denormals.h"
+#include "heddle/core/memory.h"
+#include "heddle/kernels/host/isa.h"
+#include "heddle/kernels/host/parallel_for.h"
+#include "heddle/kernels/provider.h"
+
+namespace heddle::bench {
+namespace {
+
+constexpr int64_t kFaultSteps = 10;  // steady steps whose page faults are counted
+constexpr double kSampleSeconds = 0.15;
+
+struct Options {
+  std::string model = "all", dtype = "all", side = "all", provider = "auto", isa = "best", json;
+  int64_t batch = 0, rounds = 7, threads = 0;
+};
+
+bool parse(const std::vector<std::string>& arguments, Options& o) {
+  apps::FlagSet flags("bench_step",
+                      "Times whole training steps (forward, loss, backward, Adam) of heddle beside "
+                      "the same steps made of oneDNN's primitives alone. Sides run in turn.");
+  flags.choice("--model", &o.model, {"all", "simple_cnn", "resnet18"}, "What is trained");
+  flags.integer("--batch-size,--batch", &o.batch, 0, 65536, "Samples in a step; 0: 64 and 256");
+  flags.choice("--dtype", &o.dtype, {"all", "float32", "bfloat16"},
+               "all: bfloat16 too where the processor has units for it");
+  flags.choice("--side", &o.side, {"all", kOwnSide, kRawInnerProduct, kRawPlain},
+               "One side alone, or all in turn");
+  flags.choice("--provider", &o.provider, {"auto", "native", "vendor"}, "Of heddle's kernels");
+  flags.choice("--isa", &o.isa, {"best", "baseline", "avx2", "avx512"},
+               "Instruction set of every side");
+  flags.integer("--threads", &o.threads, 0, 1024, "Threads of every side; 0: all processors");
+  flags.integer("--rounds", &o.rounds, 5, 1000, "Rounds of each step");
+  flags.text("--json", &o.json, "FILE",
+             "Write the figures there (-: to standard output, in place of the table)");
+  return flags.parse(arguments, HEDDLE_VERSION) == apps::ParseResult::kRun;
+}
+
+std::vector<StepWork> selected_work(const Options& o) {
+  std::vector<StepWork> work;
+  for (const char* model : {"simple_cnn", "resnet18"})
+    for (const int64_t batch : {int64_t{64}, int64_t{256}})
+      for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+        if (o.model != "all" && o.model != model) continue;
+        if (o.batch != 0 && batch != 64) continue;  // the size that was given, once
+        if (o.dtype == "all" && dtype == DType::kBFloat16 && !onednn_has_bfloat16()) continue;
+        if (o.dtype != "all" && o.dtype != name_of(dtype)) continue;
+        work.push_back({model, o.batch != 0 ? o.batch : batch, dtype});
+      }
+  return work;
+}
+
+std::vector<StepSide> selected_sides(const StepWork& work, const std::string& side) {
+  std::vector<StepSide> sides;
+  if (side == "all" || side == kOwnSide) sides.push_back(own_side(work));
+  for (const std::string& name : raw_side_names(work))
+    if (side == "all" || side == name) sides.push_back(raw_side(work, name));
+  if (sides.empty())
+    throw UsageError(fmt::format("--side {}: this build and processor have no oneDNN step in {}",
+                                 side, work.dtype));
+  return sides;
+}
+
+double faults_per_step(const StepSide& side) {
+  side.step();  // the other sides ran in between
+  const int64_t before = minor_page_faults();
+  for (int64_t i = 0; i < kFaultSteps; ++i) side.step();
+  return static_cast<double>(minor_page_faults() - before) / static_cast<double>(kFaultSteps);
+}
+
+/// The peak memory of a process that takes the steps of this side alone.
+int64_t peak_memory_alone(const StepWork& work, const std::string& side, const Options& o) {
+  const std::string output =
+      run_self({"--side", side, "--model", work.model, "--batch-size", std::to_string(work.batch),
+                "--dtype", std::string(name_of(work.dtype)), "--provider", o.provider, "--isa",
+                o.isa, "--threads", std::to_string(o.threads), "--rounds", "5", "--json", "-"});
+  return nlohmann::json::parse(output)["steps"][0]["sides"][0]["peak_memory_bytes"];
+}
+
+const Timing* best_raw(const std::vector<Timing>& timings) {
+  const Timing* best = nullptr;
+  for (const Timing& timing : timings)
+    if (timing.side != kOwnSide && (best == nullptr || timing.median() < best->median()))
+      best = &timing;
+  return best;
+}
+
+nlohmann::ordered_json run_work(const StepWork& work, const Options& o) {
+  const bool alone = o.side != "all";
+  std::vector<StepSide> sides = selected_sides(work, o.side);
+  std::vector<Side> timed;
+  for (const StepSide& side : sides) timed.push_back({side.name, side.step});
+  const double sample_seconds = alone ? 0.0 : kSampleSeconds;
+  const std::vector<Timing> timings = measure(timed, {o.rounds, sample_seconds});
+  const Timing* const raw = best_raw(timings);
+
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  Table table(
+      {work.name(), "ms", "images/s", "vs best raw", "spread", "page faults", "peak MiB", "loss"});
+  for (size_t i = 0; i < sides.size(); ++i) {
+    const Timing& timing = timings[i];
+    const double faults = faults_per_step(sides[i]), loss = sides[i].loss();
+    const int64_t peak = alone ? peak_resident_bytes() : peak_memory_alone(work, timing.side, o);
+    const double rate = static_cast<double>(work.batch) / timing.median();
+    nlohmann::ordered_json side = to_json(timing);
+    side.update({{"images_per_second", rate},
+                 {"minor_page_faults_per_step", faults},
+                 {"peak_memory_bytes", peak},
+                 {"loss", loss}});
+    if (raw != nullptr) side["speedup_over_best_raw"] = speedup(timing, *raw);
+    table.row({"  " + timing.side, fmt::format("{:.2f}", timing.median() * 1e3),
+               fmt::format("{:.0f}", rate),
+               raw != nullptr ? fmt::format("{:.2f}", speedup(timing, *raw)) : "",
+               fmt::format("{:.0f}%", timing.spread() * 100.0), fmt::format("{:.1f}", faults),
+               fmt::format("{:.0f}", static_cast<double>(peak) / (1 << 20)),
+               fmt::format("{:.3f}", loss)});
+    results.push_back(std::move(side));
+  }
+  if (o.json != "-") table.print();
+  return {{"model", work.model},
+          {"batch", work.batch},
+          {"dtype", name_of(work.dtype)},
+          {"sides", std::move(results)}};
+}
+
+int run(const std::vector<std::string>& arguments) {
+  Options options;
+  if (!parse(arguments, options)) return 0;
+  const FlushDenormals flush;
+  if (options.threads > 0) set_num_threads(static_cast<int>(options.threads));
+  if (options.isa != "best") cpu::set_active_isa(cpu::parse_isa(options.isa));
+  limit_onednn_to_active_isa();
+  set_provider(parse_provider(options.provider));
+  nlohmann::ordered_json steps = nlohmann::ordered_json::array();
+  for (const StepWork& work : selected_work(options)) {
+    steps.push_back(run_work(work, options));
+    memory::release_cached(Device::cpu());
+  }
+  if (!options.json.empty())
+    write_json(options.json, {{"machine", describe_machine()},
+                              {"provider", options.provider},
+                              {"steps", std::move(steps)},
+                              {"provider_choices", provider_choices()}});
+  return 0;
+}
+
+}  // namespace
+}  // namespace heddle::bench
+
+int main(int argc, char** argv) {
+  try {
+    return heddle::bench::run({argv + 1, argv + argc});
+  } catch (const heddle::UsageError& error) {
+    fmt::print(stderr, "bench_step: {}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "bench_step: {}\n", error.what());
+    return 1;
+  }
+}
