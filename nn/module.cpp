@@ -122,7 +122,7 @@ template <class Convert>
 void Module::convert_tensors(Convert convert) {
   const NoGradGuard no_grad;
   for (Entry& entry : entries_) {
-    Tensor converted = convert(entry.tensor.detach());
+    Tensor converted = convert(*this, entry.tensor.detach());
     converted.set_name(entry.tensor.name());
     if (entry.is_parameter) converted.set_requires_grad();
     entry.tensor = converted;
@@ -138,8 +138,8 @@ Module& Module::to(Device device) {
 
 Module& Module::to(DType dtype) {
   HEDDLE_CHECK(is_floating(dtype), "to: dtype is {}, expected a floating one", dtype);
-  convert_tensors([dtype](const Tensor& tensor) {
-    return is_floating(tensor.dtype()) ? heddle::to(tensor, dtype) : tensor;
+  convert_tensors([dtype](const Module& owner, const Tensor& tensor) {
+    return is_floating(tensor.dtype()) ? heddle::to(tensor, owner.stored_dtype(dtype)) : tensor;
   });
   return *this;
 }

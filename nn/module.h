@@ -81,6 +81,8 @@ class Module {
     return reference;
   }
   void add_child(const std::string& name, std::unique_ptr<Module> module);
+  /// What to(dtype) makes of this module's own tensors.
+  virtual DType stored_dtype(DType asked) const { return asked; }
   /// What set_step does beyond passing the number on.
   virtual void on_step(int64_t /*step*/) {}
 

@@ -28,6 +28,12 @@ class BatchNorm2d : public Module {
   Tensor& running_var;
   Tensor& num_batches_tracked;
 
+ protected:
+  /// Statistics want more digits than 16 bits have: they and the affine stay in float32 then.
+  DType stored_dtype(DType asked) const override {
+    return size_of(asked) == 2 ? DType::kFloat32 : asked;
+  }
+
  private:
   BatchNorm2dOptions options_;
 };

@@ -188,6 +188,18 @@ TEST_CASE("module: names that repeat, are empty or have a dot are refused") {
   CHECK_NOTHROW(Broken("b"));
 }
 
+TEST_CASE("module: in a 16-bit dtype batch-norm keeps its own tensors in float32") {
+  Net net;
+  net.to(DType::kBFloat16);
+  CHECK(net.conv.weight.dtype() == DType::kBFloat16);
+  for (const Tensor& tensor : {net.bn.weight, net.bn.bias, net.bn.running_mean, net.bn.running_var})
+    CHECK(tensor.dtype() == DType::kFloat32);
+  const Tensor y = net(to(ramp({2, 3, 4, 4}), DType::kBFloat16));
+  CHECK(y.dtype() == DType::kBFloat16);
+  sum(y).backward();
+  CHECK(net.conv.weight.grad().dtype() == DType::kBFloat16);
+}
+
 TEST_CASE("module: conversion to another dtype keeps names and integers") {
   Net net;
   net.to(DType::kFloat64);
