@@ -1,0 +1,29 @@
+#include "heddle/nn/amp/autocast.h"
+
+#include "heddle/nn/ops.h"
+
+namespace heddle {
+namespace {
+
+thread_local std::optional<DType> current;
+
+bool is_castable(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+}
+
+}  // namespace
+
+Autocast::Autocast(DType dtype) : previous_(current) {
+  HEDDLE_CHECK(is_castable(dtype), "autocast: dtype is {}, expected bfloat16, float16 or float32",
+               dtype);
+  current = dtype;
+}
+
+Autocast::~Autocast() { current = previous_; }
+
+Tensor autocast(const Tensor& x) {
+  if (!current || !x.defined() || !is_castable(x.dtype()) || x.dtype() == *current) return x;
+  return to(x, *current);
+}
+
+}  // namespace heddle
