@@ -150,7 +150,7 @@ TEST_CASE("without --data the run says that its pictures are generated") {
   CHECK(fs::exists(run / "model.safetensors"));
 }
 
-TEST_CASE("--eval-only measures saved weights and writes nothing") {
+TEST_CASE("evaluation alone measures saved weights and writes nothing") {
   const TrainingGround ground;
   const ProcessResult trained = ground.train("run", {"--epochs", "1", "--quiet"});
   check_done(trained);
@@ -166,7 +166,7 @@ TEST_CASE("--eval-only measures saved weights and writes nothing") {
   CHECK_FALSE(fs::exists(ground / "none"));
 }
 
-TEST_CASE("--summary and --list-devices print and exit") {
+TEST_CASE("the flags summary and list-devices print and exit") {
   const TemporaryFolder folder;
   const ProcessResult summary =
       run_train_cifar({"--summary", "--model", "simple_cnn"}, {.directory = folder.path()});

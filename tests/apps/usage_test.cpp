@@ -119,7 +119,7 @@ TEST_CASE("flags that contradict each other are refused") {
   check_refused({{"--allow-small"}, {"--allow-small", "--data"}});
 }
 
-TEST_CASE("--help and --version answer and exit 0") {
+TEST_CASE("the flags help and version answer and exit 0") {
   for (const char* flag : {"--help", "-h"}) {
     const ProcessResult help = run_train_cifar({flag});
     CHECK(help.exit_code == 0);
