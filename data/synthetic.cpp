@@ -117,10 +117,10 @@ class Canvas {
   }
 
   void shape(Rng& rng, Distance distance, const Colour& colour) {
-    const float radius = between(rng, 7.5F, 11.0F);
-    const float cx = 15.5F + between(rng, -3.5F, 3.5F);
-    const float cy = 15.5F + between(rng, -3.5F, 3.5F);
-    const Turn turn(between(rng, -0.18F, 0.18F));  // about 20 degrees either way
+    const float radius = between(rng, 8.0F, 11.0F);
+    const float cx = 15.5F + between(rng, -2.5F, 2.5F);
+    const float cy = 15.5F + between(rng, -2.5F, 2.5F);
+    const Turn turn(between(rng, -0.14F, 0.14F));  // about 16 degrees either way
     const float stretch = between(rng, 0.85F, 1.15F);
     const Stripes stripes(rng, 5, 35);
     paint(cx, cy, radius * 1.6F, [&](float x, float y, Colour& out) {

@@ -5,8 +5,10 @@
 
 #include "heddle/apps/train_cifar/session.h"
 #include "heddle/core/error.h"
+#include "heddle/data/mapped_file.h"
 
 int main(int argc, char** argv) {
+  heddle::explain_bus_errors();
   try {
     return heddle::train_cifar::run_session({argv + 1, argv + argc});
   } catch (const heddle::UsageError& error) {
