@@ -155,6 +155,19 @@ TEST_CASE("loader: draws depend on the epoch and the sample alone") {
   REQUIRE(std::unique(draws.begin(), draws.end()) == draws.end());
 }
 
+TEST_CASE("loader: a sample's draws change with the epoch and the seed") {
+  Loader ordered(Numbers(8), {.batch_size = 8, .seed = 7});
+  Loader other(Numbers(8), {.batch_size = 8, .seed = 8});
+  const auto first = contents(ordered);
+  const auto second = contents(ordered);
+  const auto other_seed = contents(other);
+  for (size_t i = 0; i < 8; ++i) {
+    REQUIRE(first[0][2 * i + 1] != other_seed[0][2 * i + 1]);
+    REQUIRE(first[0][2 * i] == second[0][2 * i]);
+    REQUIRE(first[0][2 * i + 1] != second[0][2 * i + 1]);
+  }
+}
+
 TEST_CASE("loader: a worker's exception reaches the caller, after the batches before it (DL-1)") {
   for (const int workers : {0, 1, 4, 8}) {
     for (const bool late : {false, true}) {
