@@ -21,11 +21,12 @@ void check_devices(const std::string& text) {
 }
 
 void check_precision(const std::string& text) {
-  if (text == "fp32") return;
-  if (text == "bf16" || text == "fp16")
+  if (text == "fp32" || text == "bf16") return;
+  if (text == "fp16")
     throw UsageError(fmt::format(
-        "\"{}\" needs mixed precision, which this version does not have; expected fp32", text));
-  throw UsageError(fmt::format("\"{}\" is not allowed, expected fp32", text));
+        "\"{}\" needs loss scaling, which this version does not have; expected fp32 or bf16",
+        text));
+  throw UsageError(fmt::format("\"{}\" is not allowed, expected fp32 or bf16", text));
 }
 
 void declare_data(apps::FlagSet& flags, Options& o) {
@@ -91,8 +92,8 @@ void declare_machine(apps::FlagSet& flags, Options& o) {
   flags.text("--devices", &o.devices, "LIST", "Where to compute: cpu", check_devices);
   flags.integer("--threads", &o.threads, 0, 1024,
                 "Threads that compute; 0: one for each processor. Never changes native results");
-  flags.text("--precision", &o.precision, "fp32", "Number format of the arithmetic",
-             check_precision);
+  flags.text("--precision", &o.precision, "fp32|bf16",
+             "Arithmetic of convolution and linear layers; weights stay fp32", check_precision);
   flags.choice("--provider", &o.provider, {"auto", "native", "vendor"},
                "Kernels: heddle's own, the vendor library's, or the faster of both");
   flags.integer("--seed", &o.seed, 0, std::numeric_limits<int64_t>::max(),

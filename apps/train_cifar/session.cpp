@@ -15,6 +15,7 @@
 #include "heddle/core/version.h"
 #include "heddle/kernels/host/parallel_for.h"
 #include "heddle/kernels/provider.h"
+#include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/models/factory.h"
 #include "heddle/nn/summary.h"
 
@@ -126,6 +127,7 @@ int run(Session& s) {
   if (!o.quiet) print_settings(s.flags, o, data, model->parameter_count());
   if (data.kind == "generated")
     fmt::print("note: no --data given, so this run uses generated pictures, not CIFAR-10\n");
+  const Autocast precision(o.precision == "bf16" ? DType::kBFloat16 : DType::kFloat32);
   if (o.eval_only) return evaluate_only(s, *model, data);
   if (s.checkpoint && !o.quiet)
     fmt::print("resuming after step {}, in epoch {}\n", s.state.step, s.state.epochs_done + 1);

@@ -85,6 +85,18 @@ TEST_CASE("a label that is no class is refused with its place") {
   }
 }
 
+TEST_CASE("downloaded data that are there already are used, and found again by a resume") {
+  const TemporaryFolder folder;
+  write_full_cifar(folder.path() / "data/cifar-10-batches-bin");
+  const ProcessResult result =
+      run_train_cifar({"--download", "--data", folder / "data", "--model", "tiny_cnn", "--limit",
+                       "16", "--epochs", "1", "--out", folder / "run"});
+  INFO(result.err);
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, ContainsSubstring("cifar-10-batches-bin: 16 training"));
+  CHECK(run_train_cifar({"--resume", "--out", folder / "run", "--epochs", "2"}).exit_code == 0);
+}
+
 TEST_CASE("small files need --allow-small") {
   const TemporaryFolder folder;
   write_small_cifar(folder / "data", 4, 6);

@@ -65,6 +65,19 @@ TEST_CASE("an interrupted run ends its step, saves, and goes on with the same bi
   }
 }
 
+TEST_CASE("a run that was interrupted while it evaluates goes on with the same bits") {
+  const TrainingGround ground(10, 2000);  // evaluation takes most of the time
+  const std::vector<std::string> flags{"--epochs", "4"};
+  REQUIRE(ground.train("whole", flags).exit_code == 0);
+  Process process(train_cifar(ground.flags("run", flags)));
+  REQUIRE(wait_for_step(process, ground, "run", 14));
+  std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  process.send(SIGINT);
+  CHECK(process.wait().exit_code == 130);
+  CHECK(ground.resume("run", {"--workers", "0"}).exit_code == 0);
+  check_same_run(ground, "whole", "run");
+}
+
 TEST_CASE("a run that was killed goes on from its last save with the same bits") {
   const TrainingGround ground;
   const std::vector<std::string> flags{"--epochs",    "30",    "--save-every", "3",
@@ -108,7 +121,7 @@ TEST_CASE("the learning rate drops at its epoch, also after a resume") {
   for (size_t i = 0; i < 6; ++i) CHECK(epochs[i]["lr"].get<double>() == Approx(expected[i]));
 }
 
-TEST_CASE("a finished run says so and stays as it is; with more epochs it goes on") {
+TEST_CASE("a finished run says so and stays as it is, and goes on with more epochs") {
   const TrainingGround ground;
   REQUIRE(ground.train("run", {"--epochs", "6"}).exit_code == 0);
   const std::string before = ground.read("run/checkpoint.safetensors");

@@ -116,6 +116,37 @@ TEST_CASE("results do not depend on workers or threads") {
   CHECK(ground.read("one/model.safetensors") == ground.read("threads/model.safetensors"));
 }
 
+TEST_CASE("parts of a batch add up to the step of the whole batch") {
+  const TrainingGround ground(2, 4);
+  const auto weights = [&](const char* out, const char* parts) {
+    check_done(
+        run_train_cifar({"--data", ground / "data", "--allow-small", "--epochs", "1",
+                         "--batch-size", "10", "--optimizer", "sgd", "--lr", "0.1", "--accumulate",
+                         parts, "--provider", "native", "--out", ground / out, "--quiet"}));
+    for (const auto& [name, tensor] :
+         SafetensorsFile(ground / (std::string(out) + "/model.safetensors")).tensors())
+      if (name == "fc2.weight") return tensor.to_vector<float>();
+    return std::vector<float>();
+  };
+  const std::vector<float> whole = weights("whole", "1"), parts = weights("parts", "3");
+  REQUIRE(whole.size() == 1280);
+  for (size_t i = 0; i < whole.size(); ++i) CHECK(parts[i] == Approx(whole[i]).margin(1e-5));
+  CHECK(ground.metrics("whole", "step")[0]["loss"].get<double>() ==
+        Approx(ground.metrics("parts", "step")[0]["loss"].get<double>()));
+}
+
+TEST_CASE("bfloat16 arithmetic trains float32 weights and resumes with the same bits") {
+  const TrainingGround ground;
+  check_done(ground.train("whole", {"--epochs", "2", "--precision", "bf16"}));
+  check_done(ground.train("single", {"--epochs", "2"}));
+  check_done(ground.train("run", {"--epochs", "1", "--precision", "bf16"}));
+  check_done(ground.resume("run", {"--epochs", "2"}));
+  CHECK(ground.read("whole/model.safetensors") == ground.read("run/model.safetensors"));
+  CHECK(ground.read("whole/model.safetensors") != ground.read("single/model.safetensors"));
+  for (const auto& [name, tensor] : SafetensorsFile(ground / "run/model.safetensors").tensors())
+    CHECK((tensor.dtype() == DType::kFloat32 || name == "bn1.num_batches_tracked"));
+}
+
 TEST_CASE("the seed decides the run") {
   const TrainingGround ground;
   check_done(ground.train("a", {"--epochs", "1", "--seed", "1"}));

@@ -70,7 +70,7 @@ TEST_CASE("unknown words are refused with the known ones") {
   check_refused({{"--augment", "mix"}, {"--augment", "\"mix\"", "none, flip, crop_flip"}});
   check_refused({{"--provider", "gpu"}, {"--provider", "\"gpu\"", "auto, native, vendor"}});
   check_refused({{"--precision", "int8"}, {"--precision", "\"int8\"", "fp32"}});
-  check_refused({{"--precision", "bf16"}, {"--precision", "\"bf16\"", "mixed precision"}});
+  check_refused({{"--precision", "fp16"}, {"--precision", "\"fp16\"", "loss scaling"}});
 }
 
 TEST_CASE("devices that are not there are refused") {
