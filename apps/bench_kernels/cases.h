@@ -23,7 +23,8 @@ struct Case {
 
 std::vector<Case> conv2d_cases();
 std::vector<Case> linear_cases();
-std::vector<Case> memory_cases();  ///< Operations that memory bounds.
+std::vector<Case> image_cases();   ///< ReLU, pooling and batch-norm.
+std::vector<Case> memory_cases();  ///< Other operations that memory bounds.
 
 /// n small random numbers (zeros where integers).
 std::shared_ptr<void> random_buffer(int64_t n, DType dtype);

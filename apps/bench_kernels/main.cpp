@@ -36,7 +36,7 @@ bool parse(const std::vector<std::string>& arguments, Options& o) {
 
 std::vector<Case> selected_cases(const std::string& filter) {
   std::vector<Case> selected;
-  for (const auto& cases : {conv2d_cases(), linear_cases(), memory_cases()})
+  for (const auto& cases : {conv2d_cases(), linear_cases(), image_cases(), memory_cases()})
     for (const Case& c : cases)
       if (c.name.find(filter) != std::string::npos) selected.push_back(c);
   if (selected.empty())

@@ -26,13 +26,24 @@ struct LinearWork {
   bool relu;
 };
 
+/// Operations that memory bounds, on images (batch, channels, size, size).
+enum class ImageOp { kRelu, kMaxPool, kAveragePool, kGlobalAverage, kBatchNorm };
+
+struct ImageWork {
+  ImageOp op;
+  DType dtype;
+  int64_t batch, channels, size;
+};
+
 #ifdef HEDDLE_WITH_ONEDNN
+void add_raw_sides(const ImageWork& work, Direction direction, std::vector<Side>& sides);
 void add_raw_sides(const ConvWork& work, Direction direction, std::vector<Side>& sides);
 void add_raw_sides(const LinearWork& work, Direction direction, std::vector<Side>& sides);
 void limit_onednn_to_active_isa();
 #else
 inline void add_raw_sides(const ConvWork&, Direction, std::vector<Side>&) {}
 inline void add_raw_sides(const LinearWork&, Direction, std::vector<Side>&) {}
+inline void add_raw_sides(const ImageWork&, Direction, std::vector<Side>&) {}
 inline void limit_onednn_to_active_isa() {}
 #endif
 

@@ -151,8 +151,9 @@ RawNet::Node RawNet::add_relu(const Memory& a, const Memory& b) {
 
 RawNet::Node RawNet::global_average(const Memory& x) {
   const auto dims = dims_of(x.get_desc());
-  const PoolPds pds = global_average_pds(
-      x.get_desc(), onednn::describe({dims[0], dims[1], 1, 1}, dtype_, Tag::any), dims[2]);
+  const PoolPds pds =
+      pool_pds(dnnl::algorithm::pooling_avg_exclude_padding, x.get_desc(),
+               onednn::describe({dims[0], dims[1], 1, 1}, dtype_, Tag::any), dims[2], dims[2]);
   const Memory y = zeros(pds.forward.dst_desc());
   add_step(step_of(pds.forward, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}}));
   return {y, [this, pds, x](const Memory& output_gradient) {
