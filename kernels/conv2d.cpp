@@ -21,11 +21,12 @@ using cpu::DepthBlock;
 using cpu::PackedMatrix;
 using cpu::PaddedImages;
 using cpu::RowsEpilogue;
-using cpu::RowTable;
 using cpu::Scratch;
 using cpu::Tap;
 using cpu::TapSource;
+using cpu::TileTable;
 
+constexpr int64_t kMostRows = 16;       // at least every instruction set's mr
 constexpr int64_t kRowsPerPiece = 192;  // pixels whose values stay in the second-level cache
 constexpr int64_t kMinPiece = int64_t{1} << 19;  // multiply-adds that are worth a piece of work
 
@@ -41,49 +42,104 @@ struct PixelGrid {
   }
 };
 
-/// Pointers for the pixels `begin` .. `end` of all images' grids, in tiles of mr.
-template <class T>
-void fill_table(const PixelGrid<T>& grid, const TapSource<T>& source, const T* zeros, int64_t begin,
-                int64_t mr, const RowTable<T>& table) {
-  for (int64_t r = 0; r < table.rows; ++r) {
-    const int64_t pixel = begin + r;
-    const int64_t j = pixel % grid.n_w;
-    const int64_t i = pixel / grid.n_w % grid.n_h;
-    const int64_t n = pixel / (grid.n_w * grid.n_h);
-    table.c[r] = grid.at(n, i, j);
-    const T** a = table.a + (r - r % mr) * table.segments + r % mr;
-    const T* image = source.data + n * source.h * source.w * source.channels;
-    for (const Tap& tap : source.taps) {
-      const int64_t row = i * source.step_h + tap.row;
-      const int64_t col = j * source.step_w + tap.col;
-      const bool inside = row >= 0 && row < source.h && col >= 0 && col < source.w;
-      *a = inside ? image + (row * source.w + col) * source.channels : zeros;
-      a += mr;
-    }
+/// How the pixels of all images fall into tiles of at most mr. A tile is one place in several
+/// images, so that a tap in the padding is zero in the whole tile and is left out; or, where the
+/// batch is small, neighbours in one image.
+struct Tiling {
+  int64_t batch, n_h, n_w, mr;
+  int64_t groups;  // of images
+  int64_t tiles;
+
+  bool by_place() const { return groups > 0; }
+  int64_t pixels() const { return batch * n_h * n_w; }
+};
+
+Tiling make_tiling(int64_t batch, int64_t n_h, int64_t n_w, int64_t mr) {
+  Tiling tiling{batch, n_h, n_w, mr, 0, 0};
+  if (batch >= mr) {
+    tiling.groups = (batch + mr - 1) / mr;
+    tiling.tiles = tiling.groups * n_h * n_w;
+  } else {
+    tiling.tiles = (tiling.pixels() + mr - 1) / mr;
   }
+  return tiling;
+}
+
+struct Pixel {
+  int64_t n, i, j;
+};
+
+/// Writes the pixels of a tile; returns how many.
+int64_t pixels_of(const Tiling& t, int64_t tile, Pixel* pixels) {
+  if (t.by_place()) {
+    const int64_t group = tile / (t.n_h * t.n_w);
+    const int64_t place = tile % (t.n_h * t.n_w);
+    const int64_t first = t.batch * group / t.groups;
+    const int64_t rows = t.batch * (group + 1) / t.groups - first;
+    for (int64_t r = 0; r < rows; ++r) pixels[r] = {first + r, place / t.n_w, place % t.n_w};
+    return rows;
+  }
+  const int64_t first = tile * t.mr;
+  const int64_t rows = std::min(t.mr, t.pixels() - first);
+  for (int64_t r = 0; r < rows; ++r)
+    pixels[r] = {(first + r) / (t.n_h * t.n_w), (first + r) / t.n_w % t.n_h, (first + r) % t.n_w};
+  return rows;
+}
+
+/// Pointers of one tile.
+template <class T>
+void fill_tile(const PixelGrid<T>& grid, const TapSource<T>& source, const T* zeros,
+               const Tiling& tiling, int64_t tile, const TileTable<T>& table, int64_t index) {
+  Pixel pixels[kMostRows];
+  const T* centre[kMostRows];
+  const int64_t rows = pixels_of(tiling, tile, pixels);
+  table.rows(index) = rows;
+  for (int64_t r = 0; r < rows; ++r) {
+    Pixel& p = pixels[r];
+    table.c(index)[r] = grid.at(p.n, p.i, p.j);
+    p.i *= source.step_h;
+    p.j *= source.step_w;
+    centre[r] = source.data + ((p.n * source.h + p.i) * source.w + p.j) * source.channels;
+  }
+  const T** a = table.a(index);
+  int64_t n_active = 0;
+  for (int64_t s = 0; s < table.segments(); ++s, a += tiling.mr) {
+    const Tap& tap = source.taps[static_cast<size_t>(s)];
+    const int64_t distance = (tap.row * source.w + tap.col) * source.channels;
+    bool any = false;
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t row = pixels[r].i + tap.row;
+      const int64_t col = pixels[r].j + tap.col;
+      const bool inside = row >= 0 && row < source.h && col >= 0 && col < source.w;
+      a[r] = inside ? centre[r] + distance : zeros;
+      any |= inside;
+    }
+    table.active_before(index)[s] = n_active;
+    table.active(index)[n_active] = s;
+    n_active += any ? 1 : 0;
+  }
+  table.active_before(index)[table.segments()] = n_active;
 }
 
 /// All pixels of the grid times b, the pixels shared out over threads.
 template <class T>
 void multiply_pixels(int64_t batch, const PixelGrid<T>& grid, const TapSource<T>& source,
                      const PackedMatrix<T>& b, const RowsEpilogue<T>& epilogue) {
-  const int64_t mr = cpu::gemm_kernels<T>().mr;
+  const Tiling tiling = make_tiling(batch, grid.n_h, grid.n_w, cpu::gemm_kernels<T>().mr);
   const int64_t n_taps = static_cast<int64_t>(source.taps.size());
-  const int64_t pixels = batch * grid.n_h * grid.n_w;
-  const int64_t tiles = (pixels + mr - 1) / mr;
-  const int64_t work = pixels * (b.blocks().back().depth_before + 1) * b.cols();
-  int64_t pieces = std::max(pixels / kRowsPerPiece, std::min<int64_t>(16, work / kMinPiece));
-  pieces = std::clamp<int64_t>((pieces + 3) / 4 * 4, 1, std::max<int64_t>(tiles, 1));
+  const int64_t work = tiling.pixels() * b.depth() * b.cols();
+  int64_t pieces =
+      std::max(tiling.pixels() / kRowsPerPiece, std::min<int64_t>(16, work / kMinPiece));
+  pieces = std::clamp<int64_t>((pieces + 3) / 4 * 4, 1, std::max<int64_t>(tiling.tiles, 1));
   const int64_t zero_bytes = source.channels * static_cast<int64_t>(sizeof(T));
   const Scratch zeros(zero_bytes);
   std::fill_n(zeros.as<char>(), zero_bytes, char{0});
   parallel_for(pieces, [&](int64_t piece) {
-    const int64_t begin = piece * tiles / pieces * mr;
-    const int64_t end = std::min((piece + 1) * tiles / pieces * mr, pixels);
-    const int64_t rows = (end - begin + mr - 1) / mr * mr;
-    const Scratch pointers(rows * (n_taps + 1) * static_cast<int64_t>(sizeof(T*)));
-    const RowTable<T> table{end - begin, n_taps, pointers.as<T*>(), pointers.as<const T*>() + rows};
-    fill_table(grid, source, zeros.as<const T>(), begin, mr, table);
+    const int64_t begin = piece * tiling.tiles / pieces;
+    const int64_t end = (piece + 1) * tiling.tiles / pieces;
+    const TileTable<T> table(end - begin, n_taps);
+    for (int64_t tile = begin; tile < end; ++tile)
+      fill_tile(grid, source, zeros.as<const T>(), tiling, tile, table, tile - begin);
     cpu::multiply_rows(table, b, epilogue);
   });
 }
@@ -164,6 +220,15 @@ std::vector<Reach> reaching(int64_t first, int64_t size, int64_t stride, int64_t
   return reach;
 }
 
+/// Input pixels that no tap meets.
+template <class T>
+void clear_pixels(int64_t batch, const PixelGrid<T>& grid) {
+  parallel_for(batch * grid.n_h, [&](int64_t line) {
+    for (int64_t j = 0; j < grid.n_w; ++j)
+      std::fill_n(grid.at(line / grid.n_h, line % grid.n_h, j), grid.channels, T(0));
+  });
+}
+
 /// The input pixels (first_h + i * stride_h, first_w + j * stride_w): all meet the same taps.
 template <class T>
 void backward_data_class(const Conv2dBackwardDataArgs& args, int64_t first_h, int64_t first_w) {
@@ -182,6 +247,7 @@ void backward_data_class(const Conv2dBackwardDataArgs& args, int64_t first_h, in
   for (const Reach& row : reaching(first_h, g.kernel_h, g.stride_h, g.pad_h, g.dilation_h))
     for (const Reach& col : reaching(first_w, g.kernel_w, g.stride_w, g.pad_w, g.dilation_w))
       source.taps.push_back({row.shift, col.shift, row.k * g.kernel_w + col.k});
+  if (source.taps.empty()) return clear_pixels(g.batch, grid);
   const int64_t group_in = g.in_channels / g.groups;
   const int64_t group_out = g.out_channels / g.groups;
   const int64_t filter_size = g.kernel_h * g.kernel_w;

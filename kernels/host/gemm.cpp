@@ -23,25 +23,29 @@ constexpr int64_t kPanelsBytes = 192 << 10;  // packed panels of one piece: part
 constexpr int64_t kManyTiles = 32;           // rows enough to share a packed b
 constexpr int64_t kLongDepth = 4096;         // sums long enough to be cut over threads
 
-/// Rows `begin` .. `end` of a matrix as a table.
+/// One panel of b against all rows of a table of one segment. `cols` of the panel are there.
 template <class T>
-class MatrixRows {
- public:
-  MatrixRows(int64_t rows, const T* a, int64_t a_row, T* c, int64_t c_row)
-      : rows_(rows), pointers_(2 * rows * static_cast<int64_t>(sizeof(T*))) {
-    for (int64_t r = 0; r < rows; ++r) {
-      this->a()[r] = a + r * a_row;
-      this->c()[r] = c + r * c_row;
-    }
+void multiply_panel(const TileTable<T>& table, const T* packed, int64_t cols, int64_t length,
+                    int64_t a_offset, int64_t c_offset, bool accumulate, const T* bias, bool relu) {
+  static constexpr int64_t kFirst = 0;
+  RowsTile<T> tile{};
+  tile.b = packed;
+  tile.which = &kFirst;
+  tile.segments = 1;
+  tile.length = length;
+  tile.bias = bias;
+  tile.c_offset = c_offset;
+  tile.a_offset = a_offset;
+  tile.cols = cols;
+  tile.accumulate = accumulate;
+  tile.relu = relu;
+  for (int64_t i = 0; i < table.tiles(); ++i) {
+    tile.c = table.c(i);
+    tile.a = table.a(i);
+    tile.rows = table.rows(i);
+    gemm_kernels<T>().rows_tile(tile);
   }
-  const T** a() const { return pointers_.as<const T*>(); }
-  T** c() const { return pointers_.as<T*>() + rows_; }
-  RowTable<T> table() const { return {rows_, 1, c(), a()}; }
-
- private:
-  int64_t rows_;
-  Scratch pointers_;
-};
+}
 
 template <class T>
 void pack_b(const GemmArgs<T>& args, T* packed, int64_t k0, int64_t depth, int64_t n0) {
@@ -65,15 +69,15 @@ void gemm_by_rows(const GemmArgs<T>& args) {
       pack_b(args, b.panel(block, panel), block.offset, block.length, panel * kernels.nr);
   });
   parallel_ranges(args.m, 8 * kernels.mr, [&](int64_t begin, int64_t end) {
-    const MatrixRows<T> rows(end - begin, args.a + begin * args.a_row, args.a_row,
-                             args.c + begin * args.c_row, args.c_row);
-    multiply_rows(rows.table(), b, RowsEpilogue<T>{args.bias, args.relu});
+    multiply_rows(TileTable<T>(end - begin, args.a + begin * args.a_row, args.a_row,
+                               args.c + begin * args.c_row, args.c_row),
+                  b, RowsEpilogue<T>{args.bias, args.relu});
   });
 }
 
 /// A few neighbouring panels of b, packed by the piece of work that needs them: b is read once.
 template <class T>
-void multiply_panels(const GemmArgs<T>& args, const MatrixRows<T>& rows, T* packed, int64_t n0,
+void multiply_panels(const GemmArgs<T>& args, const TileTable<T>& rows, T* packed, int64_t n0,
                      int64_t n1) {
   const GemmKernels<T>& kernels = gemm_kernels<T>();
   for (const DepthBlock& block : cut_depth(1, args.k)) {
@@ -81,11 +85,9 @@ void multiply_panels(const GemmArgs<T>& args, const MatrixRows<T>& rows, T* pack
       pack_b(args, packed + (n - n0) * block.length, block.offset, block.length, n);
     const bool last = block.offset + block.length == args.k;
     for (int64_t n = n0; n < n1; n += kernels.nr) {
-      const T* bias = last && args.bias != nullptr ? args.bias + n : nullptr;
-      for (int64_t m = 0; m < args.m; m += kernels.mr)
-        kernels.rows_tile({rows.c() + m, rows.a() + m, packed + (n - n0) * block.length, bias, n,
-                           block.offset, 1, block.length, std::min(kernels.mr, args.m - m),
-                           std::min(kernels.nr, args.n - n), block.offset > 0, last && args.relu});
+      multiply_panel(rows, packed + (n - n0) * block.length, std::min(kernels.nr, args.n - n),
+                     block.length, block.offset, n, block.offset > 0,
+                     last && args.bias != nullptr ? args.bias + n : nullptr, last && args.relu);
     }
   }
 }
@@ -94,7 +96,7 @@ void multiply_panels(const GemmArgs<T>& args, const MatrixRows<T>& rows, T* pack
 template <class T>
 void gemm_by_columns(const GemmArgs<T>& args) {
   const GemmKernels<T>& kernels = gemm_kernels<T>();
-  const MatrixRows<T> rows(args.m, args.a, args.a_row, args.c, args.c_row);
+  const TileTable<T> rows(args.m, args.a, args.a_row, args.c, args.c_row);
   const int64_t depth = std::min(args.k, kDepthBlock);
   const int64_t panel_bytes = depth * kernels.nr * static_cast<int64_t>(sizeof(T));
   const int64_t panels = ceil_div(args.n, kernels.nr);
@@ -138,7 +140,7 @@ void gemm_by_depth(const GemmArgs<T>& args) {
     const Scratch packed(kDepthBlock * padded_n * static_cast<int64_t>(sizeof(T)));
     const Scratch copied_a(args.m * (kDepthBlock + 16) * static_cast<int64_t>(sizeof(T)));
     T* const c = parts.as<T>() + part * args.m * args.n;
-    const MatrixRows<T> rows(args.m, copied_a.as<T>(), kDepthBlock + 16, c, args.n);
+    const TileTable<T> rows(args.m, copied_a.as<T>(), kDepthBlock + 16, c, args.n);
     for (const DepthBlock& block : cut_depth(1, k)) {
       // Rows that are a power of two apart share a few cache sets: a copy is dense.
       for (int64_t m = 0; m < args.m; ++m)
@@ -147,10 +149,8 @@ void gemm_by_depth(const GemmArgs<T>& args) {
       for (int64_t n = 0; n < args.n; n += kernels.nr)
         pack_b(args, packed.as<T>() + n * block.length, k0 + block.offset, block.length, n);
       for (int64_t n = 0; n < args.n; n += kernels.nr)
-        for (int64_t m = 0; m < args.m; m += kernels.mr)
-          kernels.rows_tile({rows.c() + m, rows.a() + m, packed.as<T>() + n * block.length, nullptr,
-                             n, 0, 1, block.length, std::min(kernels.mr, args.m - m),
-                             std::min(kernels.nr, args.n - n), block.offset > 0, false});
+        multiply_panel<T>(rows, packed.as<T>() + n * block.length, std::min(kernels.nr, args.n - n),
+                          block.length, 0, n, block.offset > 0, nullptr, false);
     }
   });
   add_parts(args, parts.as<T>(), used);
@@ -228,28 +228,52 @@ PackedMatrix<T>::PackedMatrix(int64_t segments, int64_t length, int64_t cols)
       data_(segments * length * panels_ * nr_ * static_cast<int64_t>(sizeof(T))) {}
 
 template <class T>
-void multiply_rows(const RowTable<T>& table, const PackedMatrix<T>& b,
+TileTable<T>::TileTable(int64_t tiles, int64_t segments)
+    : tiles_(tiles),
+      segments_(segments),
+      mr_(gemm_kernels<T>().mr),
+      words_(tiles * (2 * segments + 2) * static_cast<int64_t>(sizeof(int64_t))),
+      pointers_(tiles * (segments + 1) * mr_ * static_cast<int64_t>(sizeof(T*))) {}
+
+template <class T>
+TileTable<T>::TileTable(int64_t n_rows, const T* a, int64_t a_row, T* c, int64_t c_row)
+    : TileTable(ceil_div(n_rows, gemm_kernels<T>().mr), 1) {
+  for (int64_t tile = 0; tile < tiles_; ++tile) {
+    rows(tile) = std::min(mr_, n_rows - tile * mr_);
+    active(tile)[0] = 0;
+    active_before(tile)[0] = 0;
+    active_before(tile)[1] = 1;
+    for (int64_t r = 0; r < rows(tile); ++r) {
+      this->a(tile)[r] = a + (tile * mr_ + r) * a_row;
+      this->c(tile)[r] = c + (tile * mr_ + r) * c_row;
+    }
+  }
+}
+
+template <class T>
+void multiply_rows(const TileTable<T>& table, const PackedMatrix<T>& b,
                    const RowsEpilogue<T>& epilogue) {
   const GemmKernels<T>& kernels = gemm_kernels<T>();
-  const DepthBlock& last = b.blocks().back();
   for (const DepthBlock& block : b.blocks()) {
-    const bool is_last = &block == &last;
+    const bool is_last = &block == &b.blocks().back();
     for (int64_t panel = 0; panel < b.panels(); ++panel) {
       const int64_t n0 = panel * kernels.nr;
       RowsTile<T> tile{};
-      tile.b = b.panel(block, panel);
+      tile.b = b.panel(block, panel) - block.first * block.length * kernels.nr;
+      tile.length = block.length;
       tile.bias = is_last && epilogue.bias != nullptr ? epilogue.bias + n0 : nullptr;
       tile.c_offset = epilogue.c_offset + n0;
       tile.a_offset = epilogue.a_offset + block.offset;
-      tile.segments = block.segments;
-      tile.length = block.length;
       tile.cols = std::min(kernels.nr, b.cols() - n0);
       tile.accumulate = &block != &b.blocks().front();
       tile.relu = is_last && epilogue.relu;
-      for (int64_t row = 0; row < table.rows; row += kernels.mr) {
-        tile.c = table.c + row;
-        tile.a = table.a + row * table.segments + block.first * kernels.mr;
-        tile.rows = std::min(kernels.mr, table.rows - row);
+      for (int64_t i = 0; i < table.tiles(); ++i) {
+        const int64_t first = table.active_before(i)[block.first];
+        tile.which = table.active(i) + first;
+        tile.segments = table.active_before(i)[block.first + block.segments] - first;
+        tile.c = table.c(i);
+        tile.a = table.a(i);
+        tile.rows = table.rows(i);
         kernels.rows_tile(tile);
       }
     }
@@ -283,11 +307,12 @@ void gemm(const GemmArgs<T>& args) {
   gemm_dense(dense);
 }
 
-#define HEDDLE_INSTANTIATE(T)                                                \
-  template const GemmKernels<T>& gemm_kernels<T>();                          \
-  template class PackedMatrix<T>;                                            \
-  template void multiply_rows<T>(const RowTable<T>&, const PackedMatrix<T>&, \
-                                 const RowsEpilogue<T>&);                    \
+#define HEDDLE_INSTANTIATE(T)                                                 \
+  template const GemmKernels<T>& gemm_kernels<T>();                           \
+  template class PackedMatrix<T>;                                             \
+  template class TileTable<T>;                                                \
+  template void multiply_rows<T>(const TileTable<T>&, const PackedMatrix<T>&, \
+                                 const RowsEpilogue<T>&);                     \
   template void gemm<T>(const GemmArgs<T>&);
 HEDDLE_INSTANTIATE(float)
 HEDDLE_INSTANTIATE(double)

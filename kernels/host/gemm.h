@@ -36,6 +36,7 @@ class PackedMatrix {
   PackedMatrix(int64_t segments, int64_t length, int64_t cols);
 
   const std::vector<DepthBlock>& blocks() const { return blocks_; }
+  int64_t depth() const { return blocks_.back().depth_before + blocks_.back().depth(); }
   int64_t cols() const { return cols_; }
   int64_t panels() const { return panels_; }
   T* panel(const DepthBlock& block, int64_t index) const {
@@ -48,13 +49,32 @@ class PackedMatrix {
   Scratch data_;
 };
 
-/// Rows of an indirect product, in tiles of mr: row r of tile t is c[t * mr + r], its values in
-/// segment s are at a[(t * segments + s) * mr + r].
+/// Where the rows of an indirect product lie: tiles of at most mr rows, for each the pointers to
+/// its rows of c and, for each segment, to its rows of a.
 template <class T>
-struct RowTable {
-  int64_t rows, segments;
-  T** c;
-  const T** a;
+class TileTable {
+ public:
+  TileTable(int64_t tiles, int64_t segments);
+  /// All rows of matrices a and c: one segment.
+  TileTable(int64_t n_rows, const T* a, int64_t a_row, T* c, int64_t c_row);
+
+  int64_t tiles() const { return tiles_; }
+  int64_t segments() const { return segments_; }
+  int64_t& rows(int64_t tile) const { return words(tile)[0]; }
+  /// Indices of the segments that are not zero in all rows, rising; and (segments + 1) how many of
+  /// them come before each segment.
+  int64_t* active(int64_t tile) const { return words(tile) + 1; }
+  int64_t* active_before(int64_t tile) const { return words(tile) + 1 + segments_; }
+  T** c(int64_t tile) const { return pointers_.as<T*>() + tile * (segments_ + 1) * mr_; }
+  const T** a(int64_t tile) const {
+    return pointers_.as<const T*>() + (tile * (segments_ + 1) + 1) * mr_;
+  }
+
+ private:
+  int64_t* words(int64_t tile) const { return words_.as<int64_t>() + tile * (2 * segments_ + 2); }
+
+  int64_t tiles_, segments_, mr_;
+  Scratch words_, pointers_;
 };
 
 /// What is done to the sums, and where in a row the operands begin (a group of channels).
@@ -67,7 +87,7 @@ struct RowsEpilogue {
 
 /// The rows of the table times `b`; one thread.
 template <class T>
-void multiply_rows(const RowTable<T>& table, const PackedMatrix<T>& b,
+void multiply_rows(const TileTable<T>& table, const PackedMatrix<T>& b,
                    const RowsEpilogue<T>& epilogue);
 
 /// c (m, n) = a (m, k) b (k, n) + bias (n), then max(0, c) where `relu`. Strides are in elements

@@ -105,12 +105,13 @@ template <class T, int R>
 void rows_tile_of(const RowsTile<T>& tile) {
   Accumulators<T, R> sum;
   clear(sum);
-  const T* b = tile.b;
   const int64_t length = tile.length;
-  for (int64_t s = 0; s < tile.segments; ++s) {
+  for (int64_t i = 0; i < tile.segments; ++i) {
+    const int64_t segment = tile.which[i];
+    const T* b = tile.b + segment * length * kCols<T>;
     const T* a[R];
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) a[r] = tile.a[s * kRows + r] + tile.a_offset;
+    for (int r = 0; r < R; ++r) a[r] = tile.a[segment * kRows + r] + tile.a_offset;
     for (int64_t k = 0; k < length; ++k, b += kCols<T>)
       multiply_add(
           sum, b, [&](int r) __attribute__((always_inline)) { return a[r][k]; });

@@ -8,17 +8,19 @@
 /// function or a library template: the linker could hand one set's copy to another machine.
 namespace heddle::cpu {
 
-/// c[row][col] = [c +] sum over segments s and k of a[s][row][k] * b[s][k][col], then + bias, then
-/// max(0, c). The rows of both c and a are found through pointers: an image needs no unfolding.
+/// c[row][col] = [c +] sum over segments s of `which` and k of a[s][row][k] * b[s][k][col], then +
+/// bias, then max(0, c). The rows of both c and a are found through pointers: an image needs no
+/// unfolding. Segments that are zero in all rows are left out.
 template <class T>
 struct RowsTile {
-  T* const* c;        // (rows) pointers
-  const T* const* a;  // (segments, mr) pointers
-  const T* b;         // (segments, length, nr) packed
-  const T* bias;      // (cols), may be null
-  int64_t c_offset;   // added to each pointer of c
-  int64_t a_offset;   // added to each pointer of a
+  T* const* c;           // (rows) pointers
+  const T* const* a;     // (all segments, mr) pointers
+  const T* b;            // (all segments, length, nr) packed
+  const int64_t* which;  // (segments)
   int64_t segments, length;
+  const T* bias;       // (cols), may be null
+  int64_t c_offset;    // added to each pointer of c
+  int64_t a_offset;    // added to each pointer of a
   int64_t rows, cols;  // at most mr, nr
   bool accumulate, relu;
 };
