@@ -181,8 +181,8 @@ int python_check(const std::filesystem::path& file) {
   for (const std::string& python : {std::string(given == nullptr ? "" : given),
                                     std::string("python3"), std::string("/usr/bin/python3")}) {
     if (python.empty()) continue;
-    const std::string command = python + " " + HEDDLE_SOURCE_DIR +
-                                "/tests/nn/golden/check_file.py " + file.string() + " 2>&1";
+    const std::string command = "'" + python + "' '" + HEDDLE_SOURCE_DIR +
+                                "/tests/nn/golden/check_file.py' '" + file.string() + "' 2>&1";
     const int status = std::system(command.c_str());
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (code != 77 && code != 127) return code;
