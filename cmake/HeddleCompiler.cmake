@@ -22,6 +22,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 and 14 see writes past the end of libstdc++'s own buffers where there are none.
   target_compile_options(heddle_options INTERFACE -Wno-stringop-overflow -Wno-array-bounds
     -Wno-maybe-uninitialized -Wno-restrict)
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
+    # Takes each function with a temporary argument that returns a reference for one that returns the argument.
+    target_compile_options(heddle_options INTERFACE -Wno-dangling-reference)
+  endif()
 endif()
 if(HEDDLE_SANITIZE)
   add_compile_options(-fsanitize=${HEDDLE_SANITIZE} -fno-omit-frame-pointer -g1)
