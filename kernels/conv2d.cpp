@@ -76,7 +76,9 @@ int64_t pixels_of(const Tiling& t, int64_t tile, Pixel* pixels) {
     const int64_t place = tile % (t.n_h * t.n_w);
     const int64_t first = t.batch * group / t.groups;
     const int64_t rows = t.batch * (group + 1) / t.groups - first;
-    for (int64_t r = 0; r < rows; ++r) pixels[r] = {first + r, place / t.n_w, place % t.n_w};
+    const int64_t i = place / t.n_w;
+    const int64_t j = place % t.n_w;
+    for (int64_t r = 0; r < rows; ++r) pixels[r] = {first + r, i, j};
     return rows;
   }
   const int64_t first = tile * t.mr;
@@ -106,13 +108,20 @@ void fill_tile(const PixelGrid<T>& grid, const TapSource<T>& source, const T* ze
   for (int64_t s = 0; s < table.segments(); ++s, a += tiling.mr) {
     const Tap& tap = source.taps[static_cast<size_t>(s)];
     const int64_t distance = (tap.row * source.w + tap.col) * source.channels;
-    bool any = false;
-    for (int64_t r = 0; r < rows; ++r) {
+    const auto inside = [&](int64_t r) {
       const int64_t row = pixels[r].i + tap.row;
       const int64_t col = pixels[r].j + tap.col;
-      const bool inside = row >= 0 && row < source.h && col >= 0 && col < source.w;
-      a[r] = inside ? centre[r] + distance : zeros;
-      any |= inside;
+      return row >= 0 && row < source.h && col >= 0 && col < source.w;
+    };
+    bool any = false;
+    if (tiling.by_place() && inside(0)) {
+      any = true;
+      for (int64_t r = 0; r < rows; ++r) a[r] = centre[r] + distance;
+    } else if (!tiling.by_place()) {
+      for (int64_t r = 0; r < rows; ++r) {
+        a[r] = inside(r) ? centre[r] + distance : zeros;
+        any |= a[r] != zeros;
+      }
     }
     table.active_before(index)[s] = n_active;
     table.active(index)[n_active] = s;
