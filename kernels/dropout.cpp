@@ -20,20 +20,25 @@ constexpr int64_t kMaxBlocks = kPixels / 4 + 1;
 template <class T>
 using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-/// keep[i] for i in [0, n), n <= kPixels, of elements `first` + i in logical order.
-HEDDLE_INLINE void draw_mask(const Rng& rng, float probability, int64_t first, int64_t n,
-                             uint8_t* keep) {
-  uint8_t drawn[4 * kMaxBlocks];
-  const int64_t first_block = first / 4;
-  const int64_t n_blocks = (first + n + 3) / 4 - first_block;
+/// drawn[i] = 1 where element 4 * first_block + i in logical order is kept, else 0.
+HEDDLE_INLINE void draw_blocks(const Rng& rng, float probability, int64_t first_block,
+                               int64_t n_blocks, uint8_t* drawn) {
   for (int64_t block = 0; block < n_blocks; ++block) {
     const auto words = rng.block(static_cast<uint32_t>(first_block + block));
     for (int64_t word = 0; word < 4; ++word)
       drawn[4 * block + word] =
           uniform_from_bits(words[static_cast<size_t>(word)]) < probability ? 0 : 1;
   }
+}
+
+/// keep[i * stride] for i in [0, n), n <= kPixels, of elements `first` + i in logical order.
+HEDDLE_INLINE void draw_mask(const Rng& rng, float probability, int64_t first, int64_t n,
+                             uint8_t* keep, int64_t stride) {
+  uint8_t drawn[4 * kMaxBlocks];
+  const int64_t first_block = first / 4;
+  draw_blocks(rng, probability, first_block, (first + n + 3) / 4 - first_block, drawn);
   const uint8_t* from = drawn + first % 4;
-  for (int64_t i = 0; i < n; ++i) keep[i] = from[i];
+  for (int64_t i = 0; i < n; ++i) keep[i * stride] = from[i];
 }
 
 template <class T>
@@ -46,35 +51,32 @@ struct Tile {
   int64_t all_planes, all_pixels;
 };
 
+/// y and mask of `n` neighbouring elements.
+template <class T>
+HEDDLE_INLINE void drop_run(const T* x, T* __restrict y, uint8_t* __restrict mask,
+                            const uint8_t* keep, int64_t n, Compute<T> scale) {
+  for (int64_t i = 0; i < n; ++i) y[i] = T(keep[i] != 0 ? Compute<T>(x[i]) * scale : Compute<T>(0));
+  if (mask != nullptr)
+    for (int64_t i = 0; i < n; ++i) mask[i] = keep[i];
+}
+
 /// One tile: planes x pixels in logical order, pixels x planes in memory.
 template <class T>
 HEDDLE_INLINE void drop_tile(const Tile<T>& tile, const Rng& rng, float probability,
                              Compute<T> scale) {
-  uint8_t keep[kPlanes][kPixels];
+  uint8_t keep[kPixels * kPlanes];
+  if (tile.all_planes == 1) {
+    draw_mask(rng, probability, tile.logical, tile.pixels, keep, 1);
+    return drop_run(tile.x, tile.y, tile.mask, keep, tile.pixels, scale);
+  }
   for (int64_t plane = 0; plane < tile.planes; ++plane)
-    draw_mask(rng, probability, tile.logical + plane * tile.all_pixels, tile.pixels, keep[plane]);
+    draw_mask(rng, probability, tile.logical + plane * tile.all_pixels, tile.pixels, keep + plane,
+              kPlanes);
   for (int64_t pixel = 0; pixel < tile.pixels; ++pixel) {
     const int64_t row = pixel * tile.all_planes;
-    for (int64_t plane = 0; plane < tile.planes; ++plane) {
-      const uint8_t kept = keep[plane][pixel];
-      const Compute<T> value = Compute<T>(tile.x[row + plane]) * scale;
-      tile.y[row + plane] = T(kept != 0 ? value : Compute<T>(0));
-      if (tile.mask != nullptr) tile.mask[row + plane] = kept;
-    }
+    drop_run(tile.x + row, tile.y + row, tile.mask == nullptr ? nullptr : tile.mask + row,
+             keep + pixel * kPlanes, tile.planes, scale);
   }
-}
-
-/// One tile of a contiguous tensor: the same without turning.
-template <class T>
-HEDDLE_INLINE void drop_run(const Tile<T>& tile, const Rng& rng, float probability,
-                            Compute<T> scale) {
-  uint8_t keep[kPixels];
-  draw_mask(rng, probability, tile.logical, tile.pixels, keep);
-  const T* x = tile.x;
-  T* y = tile.y;
-  for (int64_t i = 0; i < tile.pixels; ++i)
-    y[i] = T(keep[i] != 0 ? Compute<T>(x[i]) * scale : Compute<T>(0));
-  if (tile.mask != nullptr) std::copy(keep, keep + tile.pixels, tile.mask);
 }
 
 template <class T>
@@ -95,15 +97,9 @@ void forward(const DropoutForwardArgs& args) {
                        std::min(kPixels, args.pixels - pixel),
                        args.planes,
                        args.pixels};
-    cpu::vectorized(
-        [](Tile<T> t, const Rng* rng, float probability, Compute<T> factor) HEDDLE_VECTOR_LOOP {
-          if (t.all_planes == 1) {
-            drop_run(t, *rng, probability, factor);
-          } else {
-            drop_tile(t, *rng, probability, factor);
-          }
-        },
-        tile, args.rng, args.probability, scale);
+    cpu::vectorized([](Tile<T> t, Rng rng, float probability, Compute<T> factor)
+                        HEDDLE_VECTOR_LOOP { drop_tile(t, rng, probability, factor); },
+                    tile, *args.rng, args.probability, scale);
   });
 }
 

@@ -116,18 +116,23 @@ void max_forward(const MaxPool2dForwardArgs& args) {
   });
 }
 
+/// A position of dx, and the windows that hold it.
+struct Element {
+  int64_t outputs;   // where y of the image starts
+  int64_t row, col;  // padded: row + pad_h, col + pad_w
+  Range rows, cols;
+};
+
 /// dx of kCount channels of one element: the sum of term(output index, place in the window, oh, ow)
 /// over the windows that hold it.
 template <int kCount, class T, class Term>
-HEDDLE_INLINE void gather(const Pool2dGeometry& g, int64_t in_row, int64_t iw, Range rows,
-                          Range cols, int64_t c, T* dx, const Term& term) {
-  const int64_t image = in_row / g.in_h, ih = in_row % g.in_h;
+HEDDLE_INLINE void gather(const Pool2dGeometry& g, const Element& e, int64_t c, T* dx,
+                          const Term& term) {
   Compute<T> sum[kCount] = {};
-  for (int64_t oh = rows.begin; oh < rows.end; ++oh) {
-    for (int64_t ow = cols.begin; ow < cols.end; ++ow) {
-      const int64_t at = ((image * g.out_h + oh) * g.out_w + ow) * g.channels + c;
-      const int64_t place =
-          (ih + g.pad_h - oh * g.stride_h) * g.kernel_w + iw + g.pad_w - ow * g.stride_w;
+  for (int64_t oh = e.rows.begin; oh < e.rows.end; ++oh) {
+    for (int64_t ow = e.cols.begin; ow < e.cols.end; ++ow) {
+      const int64_t at = e.outputs + (oh * g.out_w + ow) * g.channels + c;
+      const int64_t place = (e.row - oh * g.stride_h) * g.kernel_w + e.col - ow * g.stride_w;
       for (int k = 0; k < kCount; ++k) sum[k] += term(at + k, place, oh, ow);
     }
   }
@@ -139,13 +144,18 @@ template <class T, class Term>
 HEDDLE_INLINE void gather_rows(const Pool2dGeometry& g, T* dx, int64_t first, int64_t last,
                                const Term& term) {
   for (int64_t in_row = first; in_row < last; ++in_row) {
-    const Range rows = windows_of(in_row % g.in_h, g.kernel_h, g.stride_h, g.pad_h, g.out_h);
+    const int64_t ih = in_row % g.in_h;
+    Element e;
+    e.outputs = in_row / g.in_h * g.out_h * g.out_w * g.channels;
+    e.row = ih + g.pad_h;
+    e.rows = windows_of(ih, g.kernel_h, g.stride_h, g.pad_h, g.out_h);
     for (int64_t iw = 0; iw < g.in_w; ++iw) {
-      const Range cols = windows_of(iw, g.kernel_w, g.stride_w, g.pad_w, g.out_w);
+      e.col = iw + g.pad_w;
+      e.cols = windows_of(iw, g.kernel_w, g.stride_w, g.pad_w, g.out_w);
       T* element = dx + (in_row * g.in_w + iw) * g.channels;
       for_channel_blocks(
           g.channels, [&]<int kCount>(int64_t c) __attribute__((always_inline)) {
-            gather<kCount>(g, in_row, iw, rows, cols, c, element + c, term);
+            gather<kCount>(g, e, c, element + c, term);
           });
     }
   }
