@@ -153,7 +153,7 @@ TEST_CASE("download: what keeps breaking off is kept for the next run") {
   const TemporaryFolder folder;
   const DownloadOptions options = options_for(archive, {server.url("a")});
   REQUIRE_THROWS_WITH(download_cifar10(folder.path(), options),
-                      ContainsSubstring("could not be fetched") && ContainsSubstring("by hand") ||
+                      (ContainsSubstring("could not be fetched") && ContainsSubstring("by hand")) ||
                           ContainsSubstring("put it into " + folder.path().string()));
   REQUIRE(server.requests().size() == 3);
   REQUIRE(fs::file_size(folder / "cifar-10-binary.tar.gz.part") > 14'000);
