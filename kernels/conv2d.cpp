@@ -7,7 +7,6 @@
 #include "heddle/kernels/conv2d.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "heddle/kernels/host/gemm.h"
 #include "heddle/kernels/host/images.h"
@@ -171,23 +170,49 @@ void pack_forward(const PackedMatrix<T>& packed, const T* w, int64_t n_taps, int
   });
 }
 
+/// Few input channels: what a piece's pixels read is unfolded, so that the sums run in one stretch.
+template <class T>
+void forward_unfolded(const Conv2dForwardArgs& args) {
+  const Conv2dGeometry& g = args.geometry;
+  const PaddedImages<T> images(g, static_cast<const T*>(args.x));
+  const int64_t depth = g.kernel_h * g.kernel_w * g.in_channels;
+  const PackedMatrix<T> packed(1, depth, g.out_channels);
+  pack_forward(packed, static_cast<const T*>(args.w), 1, depth);
+  const int64_t pixels = g.batch * g.out_h * g.out_w;
+  parallel_ranges(pixels, 4 * kRowsPerPiece, [&](int64_t begin, int64_t end) {
+    const int64_t values = kRowsPerPiece * depth + PaddedImages<T>::kSlack;
+    const Scratch rows(values * static_cast<int64_t>(sizeof(T)));
+    const auto table_of = [&](int64_t n) {
+      return TileTable<T>(n, rows.as<T>(), depth, static_cast<T*>(args.y), g.out_channels);
+    };
+    const auto multiply = [&](const TileTable<T>& table, int64_t first, int64_t n) {
+      images.unfold(rows.as<T>(), g, first, n);
+      cpu::multiply_rows(
+          table, packed,
+          RowsEpilogue<T>{static_cast<const T*>(args.bias), args.relu, 0, first * g.out_channels});
+    };
+    const TileTable<T> table = table_of(kRowsPerPiece);
+    for (; end - begin >= kRowsPerPiece; begin += kRowsPerPiece)
+      multiply(table, begin, kRowsPerPiece);
+    if (begin < end) multiply(table_of(end - begin), begin, end - begin);
+  });
+}
+
 template <class T>
 void forward(const Conv2dForwardArgs& args) {
   const Conv2dGeometry& g = args.geometry;
+  if (cpu::wants_padded_images(g)) return forward_unfolded<T>(args);
   const T* x = static_cast<const T*>(args.x);
   const PixelGrid<T> grid{
       static_cast<T*>(args.y), g.out_h, g.out_w, g.out_channels, 0, 0, 1, 1, g.out_h, g.out_w};
   const int64_t group_in = g.in_channels / g.groups;
   const int64_t group_out = g.out_channels / g.groups;
-  std::optional<PaddedImages<T>> padded;
-  if (cpu::wants_padded_images(g)) padded.emplace(g, x);
-  const TapSource<T> source = padded ? padded->source() : cpu::plain_source(g, x);
-  const int64_t n_taps = static_cast<int64_t>(source.taps.size());
-  const int64_t length = g.kernel_h * g.kernel_w / n_taps * group_in;
-  const PackedMatrix<T> packed(n_taps, length, group_out);
+  const TapSource<T> source = cpu::plain_source(g, x);
+  const int64_t n_taps = g.kernel_h * g.kernel_w;
+  const PackedMatrix<T> packed(n_taps, group_in, group_out);
   for (int64_t group = 0; group < g.groups; ++group) {
     const int64_t o = group * group_out;
-    pack_forward(packed, static_cast<const T*>(args.w) + o * n_taps * length, n_taps, length);
+    pack_forward(packed, static_cast<const T*>(args.w) + o * n_taps * group_in, n_taps, group_in);
     const T* bias = args.bias == nullptr ? nullptr : static_cast<const T*>(args.bias) + o;
     multiply_pixels(g.batch, grid, source, packed,
                     RowsEpilogue<T>{bias, args.relu, group * group_in, o});

@@ -39,6 +39,7 @@ void multiply_panel(const TileTable<T>& table, const T* packed, int64_t cols, in
   tile.cols = cols;
   tile.accumulate = accumulate;
   tile.relu = relu;
+  tile.a_row = table.a_row();
   for (int64_t i = 0; i < table.tiles(); ++i) {
     tile.c = table.c(i);
     tile.a = table.a(i);
@@ -238,6 +239,7 @@ TileTable<T>::TileTable(int64_t tiles, int64_t segments)
 template <class T>
 TileTable<T>::TileTable(int64_t n_rows, const T* a, int64_t a_row, T* c, int64_t c_row)
     : TileTable(ceil_div(n_rows, gemm_kernels<T>().mr), 1) {
+  a_row_ = a_row;
   for (int64_t tile = 0; tile < tiles_; ++tile) {
     rows(tile) = std::min(mr_, n_rows - tile * mr_);
     active(tile)[0] = 0;
@@ -267,6 +269,7 @@ void multiply_rows(const TileTable<T>& table, const PackedMatrix<T>& b,
       tile.cols = std::min(kernels.nr, b.cols() - n0);
       tile.accumulate = &block != &b.blocks().front();
       tile.relu = is_last && epilogue.relu;
+      tile.a_row = table.a_row();
       for (int64_t i = 0; i < table.tiles(); ++i) {
         const int64_t first = table.active_before(i)[block.first];
         tile.which = table.active(i) + first;

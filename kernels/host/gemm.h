@@ -59,6 +59,8 @@ class TileTable {
   TileTable(int64_t n_rows, const T* a, int64_t a_row, T* c, int64_t c_row);
 
   int64_t tiles() const { return tiles_; }
+  /// Distance of the rows of a where it is the same everywhere; or 0.
+  int64_t a_row() const { return a_row_; }
   int64_t segments() const { return segments_; }
   int64_t& rows(int64_t tile) const { return words(tile)[0]; }
   /// Indices of the segments that are not zero in all rows, rising; and (segments + 1) how many of
@@ -74,6 +76,7 @@ class TileTable {
   int64_t* words(int64_t tile) const { return words_.as<int64_t>() + tile * (2 * segments_ + 2); }
 
   int64_t tiles_, segments_, mr_;
+  int64_t a_row_ = 0;
   Scratch words_, pointers_;
 };
 

@@ -26,13 +26,18 @@ struct TapSource {
 };
 
 /// Images of few channels, copied with their padding written out: then the taps of a filter row
-/// are neighbours in memory, and a row of kW * channels values is one segment of the sums.
+/// are neighbours in memory, and a row of kW * channels values is one segment of the sums. A few
+/// values behind the last may be read.
 template <class T>
 class PaddedImages {
  public:
   PaddedImages(const Conv2dGeometry& geometry, const T* x);
   /// Taps are the filter's rows.
   const TapSource<T>& source() const { return source_; }
+  /// Writes what `n` output pixels from pixel `first` on read, kH * kW * channels values each, one
+  /// behind the other; and at most kSlack values behind them.
+  void unfold(T* rows, const Conv2dGeometry& geometry, int64_t first, int64_t n) const;
+  static constexpr int64_t kSlack = 16;
 
  private:
   Scratch data_;

@@ -70,28 +70,45 @@ template <class T>
   }
 }
 
-template <class T>
-HEDDLE_ISA_INLINE void store_row(T* c, const Vector<T> (&row)[kVectors],
-                                 const Epilogue<T>& epilogue) {
+/// sum.v[r][j] = f(sum.v[r][j], r, j) for all.
+template <class T, int R, class F>
+HEDDLE_ISA_INLINE void change(Accumulators<T, R>& sum, const F& f) {
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-  for (int j = 0; j < kVectors; ++j) {
-    Vector<T> value = row[j];
-    if (epilogue.accumulate) value = load(c + j * kLanes<T>) + value;
-    if (epilogue.bias != nullptr) value += load(epilogue.bias + j * kLanes<T>);
-    if (epilogue.relu) value = relu<T>(value);
-    store(c + j * kLanes<T>, value);
+    for (int j = 0; j < kVectors; ++j) sum.v[r][j] = f(sum.v[r][j], r, j);
+}
+
+/// Writes whole rows.
+template <class T, int R, class CAt>
+HEDDLE_ISA_INLINE void store_whole(Accumulators<T, R>& sum, const Epilogue<T>& epilogue,
+                                   const CAt& c_at) {
+  using V = Vector<T>;
+  if (epilogue.accumulate)
+    change(
+        sum, [&](V v, int r, int j)
+                 __attribute__((always_inline)) { return load(c_at(r) + j * kLanes<T>) + v; });
+  if (epilogue.bias != nullptr) {
+    V bias[kVectors];
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) bias[j] = load(epilogue.bias + j * kLanes<T>);
+    change(
+        sum, [&](V v, int, int j) __attribute__((always_inline)) { return v + bias[j]; });
   }
+  if (epilogue.relu)
+    change(
+        sum, [](V v, int, int) __attribute__((always_inline)) { return relu<T>(v); });
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
+    for (int j = 0; j < kVectors; ++j) store(c_at(r) + j * kLanes<T>, sum.v[r][j]);
 }
 
 /// Row r of the sums goes to `c_at(r)`.
 template <class T, int R, class CAt>
-HEDDLE_ISA_INLINE void store_tile(const Accumulators<T, R>& sum, const Epilogue<T>& epilogue,
+HEDDLE_ISA_INLINE void store_tile(Accumulators<T, R>& sum, const Epilogue<T>& epilogue,
                                   const CAt& c_at) {
-  if (epilogue.cols == kCols<T>) {
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) store_row<T>(c_at(r), sum.v[r], epilogue);
-    return;
-  }
+  if (epilogue.cols == kCols<T>) return store_whole(sum, epilogue, c_at);
   T values[R][kCols<T>];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
@@ -99,6 +116,22 @@ HEDDLE_ISA_INLINE void store_tile(const Accumulators<T, R>& sum, const Epilogue<
     for (int j = 0; j < kVectors; ++j) store(values[r] + j * kLanes<T>, sum.v[r][j]);
 #pragma GCC unroll 1
   for (int r = 0; r < R; ++r) store_part<T>(c_at(r), values[r], epilogue);
+}
+
+/// One segment whose rows are `stride` apart: an address of every third row stays in a register.
+template <class T, int R>
+HEDDLE_ISA_INLINE void multiply_dense(Accumulators<T, R>& sum, const T* b, const T* a,
+                                      int64_t stride, int64_t length) {
+  constexpr int kBases = (R + 2) / 3;
+  const T* base[kBases];
+#pragma GCC unroll 8
+  for (int i = 0; i < kBases; ++i) base[i] = a + 3 * i * stride;
+  for (int64_t k = 0; k < length; ++k, b += kCols<T>) {
+    multiply_add(
+        sum, b, [&](int r) __attribute__((always_inline)) { return base[r / 3][r % 3 * stride]; });
+#pragma GCC unroll 8
+    for (int i = 0; i < kBases; ++i) ++base[i];
+  }
 }
 
 template <class T, int R>
@@ -109,6 +142,10 @@ void rows_tile_of(const RowsTile<T>& tile) {
   for (int64_t i = 0; i < tile.segments; ++i) {
     const int64_t segment = tile.which[i];
     const T* b = tile.b + segment * length * kCols<T>;
+    if (tile.a_row != 0) {
+      multiply_dense(sum, b, tile.a[segment * kRows] + tile.a_offset, tile.a_row, length);
+      continue;
+    }
     const T* a[R];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) a[r] = tile.a[segment * kRows + r] + tile.a_offset;
