@@ -19,4 +19,5 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/heddleConfig.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/heddleConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/heddleConfig.cmake
-  ${PROJECT_BINARY_DIR}/heddleConfigVersion.cmake DESTINATION ${HEDDLE_PACKAGE_DIR})
+  ${PROJECT_BINARY_DIR}/heddleConfigVersion.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindoneDNN.cmake DESTINATION ${HEDDLE_PACKAGE_DIR})
