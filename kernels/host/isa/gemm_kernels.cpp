@@ -198,12 +198,13 @@ void pack_scalar(T* packed, const T* source, int64_t col_stride, int64_t row_str
 template <class T>
 void pack_transposed(T* packed, const T* source, int64_t stride, int64_t cols, int64_t depth) {
   constexpr int n = kLanes<T>;
-  const int64_t whole = cols == kCols<T> ? depth - depth % n : 0;
+  const int64_t whole = depth - depth % n;
   for (int64_t k = 0; k < whole; k += n) {
     for (int64_t j = 0; j < kCols<T>; j += n) {
       Vector<T> block[n];
 #pragma GCC unroll 16
-      for (int i = 0; i < n; ++i) block[i] = load(source + (j + i) * stride + k);
+      for (int i = 0; i < n; ++i)
+        block[i] = j + i < cols ? load(source + (j + i) * stride + k) : Vector<T>{};
       transpose<T>(block);
 #pragma GCC unroll 16
       for (int i = 0; i < n; ++i) store(packed + (k + i) * kCols<T> + j, block[i]);
