@@ -100,6 +100,7 @@ std::vector<std::string> default_names() {
 
 std::vector<std::string> read_names(const fs::path& path) {
   if (!present(path)) return default_names();
+  if (!fs::is_regular_file(path)) fail("cifar10: {} is not an ordinary file", path.string());
   std::ifstream file(path, std::ios::binary);
   std::string text(static_cast<size_t>(kMaxMetaBytes), '\0');
   file.read(text.data(), kMaxMetaBytes);

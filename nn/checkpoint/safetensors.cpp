@@ -70,7 +70,8 @@ std::string header_text(const NamedTensors& tensors,
 }
 
 std::shared_ptr<void> map_file(const std::filesystem::path& path, int64_t& bytes) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // O_NONBLOCK: a pipe is refused below, not waited for.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) fail("safetensors: cannot open {}: {}", path.string(), std::strerror(errno));
   const std::shared_ptr<void> closes(nullptr, [descriptor](void*) { close(descriptor); });
   struct stat status {};

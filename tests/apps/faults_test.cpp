@@ -1,6 +1,7 @@
 // What must not spoil a run: full disks, kills while saving, two programs in one folder (CK-4), NaN
 // (NU-7), files of other models (CK-2).
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <random>
@@ -163,6 +164,21 @@ TEST_CASE("a checkpoint that is cut, foreign or missing is refused") {
   check_failed(ground.train("new", {"--init", ground / "cut"}), {"cut"});
   check_failed(ground.train("new", {"--init", ground / "nowhere"}), {"nowhere"});
   CHECK_FALSE(fs::exists(ground / "new"));
+}
+
+TEST_CASE("a pipe in the place of a file is refused and not waited for") {
+  const TrainingGround ground;
+  const std::string pipe = ground / "pipe";
+  REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
+  const ProcessOptions soon{.timeout = 20.0};
+  check_failed(ground.train("new", {"--init", pipe}, soon), {pipe, "is not a file"});
+  check_failed(run_train_cifar({"--resume", pipe}, soon), {pipe, "is not a file"});
+  REQUIRE(ground.train("run", {"--epochs", "1"}).exit_code == 0);
+  fs::remove(ground / "run/metrics.jsonl");
+  REQUIRE(mkfifo((ground / "run/metrics.jsonl").c_str(), 0600) == 0);
+  check_failed(ground.resume("run", {"--epochs", "2"}, soon), {"cannot write", "metrics.jsonl"});
+  REQUIRE(mkfifo((ground / "data/batches.meta.txt").c_str(), 0600) == 0);
+  check_failed(ground.train("new", {}, soon), {"batches.meta.txt is not an ordinary file"});
 }
 
 TEST_CASE("a checkpoint with a damaged record is refused") {
