@@ -256,6 +256,10 @@ void FlagSet::check_tokens(const std::vector<std::string>& arguments) {
     if (flag->value == Flag::Value::kNone) continue;
     const bool follows = i + 1 < arguments.size() && !arguments[i + 1].starts_with("--");
     const bool has_value = has_equals ? spelling.size() + 1 < token.size() : follows;
+    const bool is_empty = has_equals ? !has_value : follows && arguments[i + 1].empty();
+    if (flag->value == Flag::Value::kOptional && is_empty)
+      throw UsageError(
+          fmt::format("{}: \"\" is not allowed, expected a value or none", flag->name()));
     if (flag->value == Flag::Value::kNeeded && !has_value)
       throw UsageError(fmt::format("{} needs a value ({})", flag->name(), flag->help));
     if (follows && !has_equals) ++i;

@@ -95,6 +95,8 @@ TEST_CASE("a flag without its value and a value without need are refused") {
   check_refused({{"--seed"}, {"--seed needs a value"}});
   check_refused({{"--seed", "--lr", "0.1"}, {"--seed needs a value"}});
   check_refused({{"--lr="}, {"--lr needs a value"}});
+  check_refused({{"--resume", ""}, {"--resume", "\"\""}});
+  check_refused({{"--resume=", "--out", "x"}, {"--resume", "\"\""}});
   check_refused({{"--nesterov=1"}, {"--nesterov", "\"1\"", "no value"}});
 }
 
