@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <map>
 
+#include "heddle/apps/support/streams.h"
 #include "heddle/kernels/host/isa.h"
 #include "heddle/kernels/provider.h"
 #include "heddle/nn/ops.h"
@@ -80,16 +81,17 @@ void CheckpointFile::restore_machine() const {
   int lost = 0;
   naming(path_, [&] { lost = set_provider_choices(provider_choices_of(record_)); });
   if (lost > 0)
-    fmt::print(stderr,
-               "train_cifar: note: {} recorded choices of oneDNN cannot be had in this build; last "
-               "bits may differ\n",
-               lost);
+    apps::print_error(
+        "train_cifar",
+        fmt::format("note: {} recorded choices of oneDNN cannot be had in this build; last bits "
+                    "may differ",
+                    lost));
   const std::string isa(cpu::name_of(cpu::active_isa()));
   const auto recorded = record_.find("isa");
   if (recorded != record_.end() && *recorded != isa)
-    fmt::print(stderr,
-               "train_cifar: note: trained with {} so far, now with {}; last bits may differ\n",
-               recorded->dump(), isa);
+    apps::print_error("train_cifar",
+                      fmt::format("note: trained with {} so far, now with {}; last bits may differ",
+                                  recorded->dump(), isa));
 }
 
 void CheckpointFile::restore(Module& model) const {

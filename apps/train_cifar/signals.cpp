@@ -26,15 +26,33 @@ void on_signal(int) {
   errno = saved_errno;
 }
 
+/// The terminal is gone, or nobody reads the output any more: nothing is printed, and it may come
+/// again with each line, so it is never the second signal that ends at once.
+void on_lost_reader(int) {
+  if (!flag && signals_left.load() < 1) _exit(kExitInterrupted);
+  flag = true;
+}
+
+void handle(int signal_number, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(signal_number, &action, nullptr);
+}
+
+bool ignored(int signal_number) {
+  struct sigaction action {};
+  return sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 void install_signal_handlers() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  handle(SIGINT, on_signal);
+  handle(SIGTERM, on_signal);
+  if (!ignored(SIGHUP)) handle(SIGHUP, on_lost_reader);  // nohup sets it so
+  if (!ignored(SIGPIPE)) handle(SIGPIPE, on_lost_reader);
   signal(SIGXFSZ, SIG_IGN);
 }
 

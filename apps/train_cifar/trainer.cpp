@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "heddle/apps/support/streams.h"
 #include "heddle/apps/train_cifar/checkpoint.h"
 #include "heddle/apps/train_cifar/finite.h"
 #include "heddle/apps/train_cifar/report.h"
@@ -171,7 +172,8 @@ void Trainer::save() {
   try {
     save_checkpoint(parts_.folder.checkpoint(), parts_.model, parts_.optimizer, record);
   } catch (const Error& error) {
-    fail("step {}: {}; the last checkpoint is kept", state_.step, error.what());
+    const bool kept = std::filesystem::exists(parts_.folder.checkpoint());
+    fail("step {}: {}{}", state_.step, error.what(), kept ? "; the last checkpoint is kept" : "");
   }
   save_safetensors(parts_.folder.model(), parts_.model.state());
   write_file_atomically(parts_.folder.config(), config);
@@ -179,9 +181,10 @@ void Trainer::save() {
 
 Trainer::Outcome Trainer::stop() {
   save();
-  fmt::print(stderr,
-             "train_cifar: stopped after step {} (epoch {}); continue with --resume --out {}\n",
-             state_.step, state_.epochs_done + 1, parts_.folder.path().string());
+  apps::print_error("train_cifar", fmt::format("stopped after step {} (epoch {}); continue with "
+                                               "--resume --out {}",
+                                               state_.step, state_.epochs_done + 1,
+                                               parts_.folder.path().string()));
   return Outcome::kInterrupted;
 }
 

@@ -73,7 +73,9 @@ TEST_CASE("a full disk is an error with a clear line, and the old checkpoint sta
                {"checkpoint.safetensors", "File too large"});
   CHECK(ground.read("run/checkpoint.safetensors") == before);
   CHECK(ground.resume("run", {"--epochs", "2"}).exit_code == 0);
-  check_failed(ground.train("new", {"--quiet"}, {.file_size_limit = half}), {"checkpoint"});
+  const ProcessResult first = ground.train("new", {"--quiet"}, {.file_size_limit = half});
+  check_failed(first, {"checkpoint"});
+  CHECK_THAT(first.err, !ContainsSubstring("is kept"));  // there was none yet
   CHECK_FALSE(fs::exists(ground / "new/checkpoint.safetensors"));
   CHECK(ground.train("new", {"--epochs", "1"}).exit_code == 0);
 }
