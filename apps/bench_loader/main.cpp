@@ -8,6 +8,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "heddle/apps/support/program.h"
 #include "heddle/data/cifar10.h"
 #include "heddle/data/loader.h"
 #include "heddle/data/synthetic.h"
@@ -122,9 +123,7 @@ void add_flags(CLI::App& app, Options& options) {
   app.add_flag("--json", options.json, "print JSON");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app("Measures the data loader alone, in images a second.");
   Options options;
   add_flags(app, options);
@@ -133,16 +132,16 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  try {
-    std::vector<Setting> all = settings(options);
-    for (Setting& setting : all) measure(*setting.loader, 0.01);  // one epoch to warm up
-    for (int round = 0; round < options.rounds; ++round)
-      for (Setting& setting : all)
-        setting.rates.push_back(measure(*setting.loader, options.seconds));
-    print(all, options);
-  } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << '\n';
-    return 1;
-  }
+  std::vector<Setting> all = settings(options);
+  for (Setting& setting : all) measure(*setting.loader, 0.01);  // one epoch to warm up
+  for (int round = 0; round < options.rounds; ++round)
+    for (Setting& setting : all) setting.rates.push_back(measure(*setting.loader, options.seconds));
+  print(all, options);
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return heddle::apps::run_program("bench_loader", [&] { return run(argc, argv); });
 }

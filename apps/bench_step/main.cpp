@@ -1,13 +1,12 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <exception>
 
 #include "heddle/apps/bench_step/process.h"
 #include "heddle/apps/bench_step/sides.h"
 #include "heddle/apps/support/bench.h"
 #include "heddle/apps/support/flags.h"
-#include "heddle/core/denormals.h"
+#include "heddle/apps/support/program.h"
 #include "heddle/core/memory.h"
 #include "heddle/kernels/host/isa.h"
 #include "heddle/kernels/host/parallel_for.h"
@@ -134,7 +133,6 @@ nlohmann::ordered_json run_work(const StepWork& work, const Options& o) {
 int run(const std::vector<std::string>& arguments) {
   Options options;
   if (!parse(arguments, options)) return 0;
-  const FlushDenormals flush;
   if (options.threads > 0) set_num_threads(static_cast<int>(options.threads));
   if (options.isa != "best") cpu::set_active_isa(cpu::parse_isa(options.isa));
   limit_onednn_to_active_isa();
@@ -156,13 +154,7 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace heddle::bench
 
 int main(int argc, char** argv) {
-  try {
+  return heddle::apps::run_program("bench_step", [&] {
     return heddle::bench::run({argv + 1, argv + argc});
-  } catch (const heddle::UsageError& error) {
-    fmt::print(stderr, "bench_step: {}\n", error.what());
-    return 2;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "bench_step: {}\n", error.what());
-    return 1;
-  }
+  });
 }

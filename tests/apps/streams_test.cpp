@@ -44,6 +44,20 @@ TEST_CASE("an error that cannot be shown keeps its exit code") {
   }
 }
 
+TEST_CASE("the other programs keep their exit codes and notice lost output too") {
+  for (const std::string program : {"bench_kernels", "bench_loader", "bench_step"}) {
+    INFO(program);
+    const std::string path = HEDDLE_BIN_FOLDER "/" + program;
+    const auto exit_code = [&](const std::string& rest) {
+      return run_process({"/bin/sh", "-c", "exec \"$0\" " + rest, path}).exit_code;
+    };
+    CHECK(exit_code("--no-such-flag") == 2);
+    CHECK(exit_code("--no-such-flag 2>&-") == 2);
+    CHECK(exit_code("--help") == 0);
+    CHECK(exit_code("--help >/dev/full") == 1);
+  }
+}
+
 TEST_CASE("output that is lost to a full disk is an error, and the run is kept") {
   const TrainingGround ground;
   for (const char* flag : {"--help", "--version", "--list-devices", "--summary"}) {
