@@ -1,7 +1,7 @@
 # Asks a Catch2 program for its test cases and writes them as ctest tests, one each; those tagged [slow]
 # get the label slow as well. Unlike Catch2's own script, it takes brackets and semicolons in names, and a
 # test whose name finds no case fails.
-#   cmake -D PROGRAM=... -D FOLDER=core -D CATCH2_MAJOR=2 -D ENVIRONMENT="A=1;B=2" -D OUT=... -P discover.cmake
+#   cmake -D PROGRAM=... -D FOLDER=core -D LABEL=cpu -D CATCH2_MAJOR=2 -D ENVIRONMENT="A=1;B=2" -D OUT=... -P discover.cmake
 if(CATCH2_MAJOR GREATER_EQUAL 3)
   set(list_flags --list-tests --verbosity quiet)
   set(run_flags "")
@@ -13,10 +13,10 @@ endif()
 set(script "")
 foreach(kind fast slow)
   set(spec "[slow]")
-  set(labels "cpu;slow")
+  set(labels "${LABEL};slow")
   if(kind STREQUAL "fast")
     set(spec "~[slow]")
-    set(labels "cpu")
+    set(labels "${LABEL}")
   endif()
   # A Catch2 of version 2 exits with the number of test cases.
   execute_process(COMMAND ${PROGRAM} ${list_flags} ${spec} OUTPUT_VARIABLE names ERROR_VARIABLE errors

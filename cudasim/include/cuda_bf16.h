@@ -1,0 +1,3 @@
+#pragma once
+
+#include "cudasim/bfloat16.h"

@@ -1,0 +1,144 @@
+#include "fiber.h"
+
+#include <sys/mman.h>
+
+#include <new>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define CUDASIM_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CUDASIM_ASAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define CUDASIM_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CUDASIM_TSAN 1
+#endif
+#endif
+
+#ifdef CUDASIM_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+#ifdef CUDASIM_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace cudasim {
+
+namespace {
+
+using boost::context::detail::jump_fcontext;
+using boost::context::detail::make_fcontext;
+using boost::context::detail::transfer_t;
+
+constexpr size_t kPage = 4096;
+// Kernels keep little on the stack; pages that are not touched cost nothing.
+#ifdef CUDASIM_ASAN
+constexpr size_t kStackBytes = size_t{256} << 10;
+#else
+constexpr size_t kStackBytes = size_t{128} << 10;
+#endif
+// First frames are spread over a page, or the tops of all stacks would share a few cache sets.
+constexpr size_t kColours = 16;
+constexpr size_t kColourBytes = kPage / kColours;
+
+/// What a switch hands over: who left, and to whom.
+struct Switch {
+  FiberPool* pool;
+  Fiber* from;
+  Fiber* to;
+};
+
+/// Runs first on the new stack.
+void arrive(const Switch& change, transfer_t transfer, bool first) {
+  change.from->context = transfer.fctx;
+#ifdef CUDASIM_ASAN
+  const void* low = nullptr;
+  size_t bytes = 0;
+  __sanitizer_finish_switch_fiber(first ? nullptr : change.to->fake_stack, &low, &bytes);
+  if (change.from->low == nullptr) {  // the host thread's stack, seen for the first time
+    change.from->low = static_cast<char*>(const_cast<void*>(low));
+    change.from->high = change.from->low + bytes;
+  }
+#else
+  static_cast<void>(first);
+#endif
+}
+
+}  // namespace
+
+FiberPool::FiberPool(void (*entry)()) : entry_(entry) {
+#ifdef CUDASIM_TSAN
+  host_.tsan_fiber = __tsan_get_current_fiber();
+#endif
+}
+
+FiberPool::~FiberPool() {
+  for (const auto& fiber : all_) {
+#ifdef CUDASIM_TSAN
+    __tsan_destroy_fiber(fiber->tsan_fiber);
+#endif
+    munmap(fiber->low - kPage, kStackBytes + kPage);
+  }
+}
+
+void FiberPool::map(Fiber& fiber) {
+  void* memory = mmap(nullptr, kStackBytes + kPage, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  mprotect(memory, kPage, PROT_NONE);
+  fiber.low = static_cast<char*>(memory) + kPage;
+  fiber.high = fiber.low + kStackBytes;
+  fiber.start = fiber.high - (all_.size() % kColours) * kColourBytes;
+#ifdef CUDASIM_TSAN
+  fiber.tsan_fiber = __tsan_create_fiber(0);
+#endif
+}
+
+Fiber* FiberPool::take() {
+  if (free_.empty()) {
+    auto fiber = std::make_unique<Fiber>();
+    map(*fiber);
+    free_.push_back(fiber.get());
+    all_.push_back(std::move(fiber));
+  }
+  Fiber* fiber = free_.back();
+  free_.pop_back();
+  return fiber;
+}
+
+void FiberPool::abandon(Fiber* fiber) {
+  fiber->context = nullptr;
+#ifdef CUDASIM_TSAN
+  __tsan_destroy_fiber(fiber->tsan_fiber);
+  fiber->tsan_fiber = __tsan_create_fiber(0);
+#endif
+  free_.push_back(fiber);
+}
+
+void FiberPool::begin(transfer_t transfer) {
+  const Switch* change = static_cast<const Switch*>(transfer.data);
+  void (*entry)() = change->pool->entry_;
+  arrive(*change, transfer, true);
+  entry();
+}
+
+void FiberPool::switch_to(Fiber& from, Fiber& to) {
+  if (to.context == nullptr) {
+    to.context = make_fcontext(to.start, static_cast<size_t>(to.start - to.low), &FiberPool::begin);
+  }
+  const Switch change{this, &from, &to};
+#ifdef CUDASIM_ASAN
+  __sanitizer_start_switch_fiber(&from.fake_stack, to.low, static_cast<size_t>(to.high - to.low));
+#endif
+#ifdef CUDASIM_TSAN
+  __tsan_switch_to_fiber(to.tsan_fiber, 0);
+#endif
+  const transfer_t transfer = jump_fcontext(to.context, const_cast<Switch*>(&change));
+  arrive(*static_cast<const Switch*>(transfer.data), transfer, false);
+}
+
+}  // namespace cudasim
