@@ -1,14 +1,17 @@
 #pragma once
 
 // All of Heddle's public interface; scripts/check_source.py --write makes this file.
+#include "heddle/core/cuda_error.h"
 #include "heddle/core/denormals.h"
 #include "heddle/core/device.h"
+#include "heddle/core/device_guard.h"
 #include "heddle/core/dtype.h"
 #include "heddle/core/error.h"
 #include "heddle/core/memory.h"
 #include "heddle/core/memory_guards.h"
 #include "heddle/core/rng.h"
 #include "heddle/core/shape.h"
+#include "heddle/core/stream.h"
 #include "heddle/core/tape.h"
 #include "heddle/core/tensor.h"
 #include "heddle/core/version.h"

@@ -9,24 +9,31 @@ if(HEDDLE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 add_library(heddle_options INTERFACE)
-target_compile_options(heddle_options INTERFACE
+set(warnings
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wswitch
   -Wno-missing-field-initializers # options are given by name: {.lr = 1e-3}
   -Wno-psabi # vectors pass between inlined functions only
   -ffp-contract=off # a fused multiply-add is written where it is meant, so that bits do not move
   -fno-math-errno)
 if(HEDDLE_WERROR)
-  target_compile_options(heddle_options INTERFACE -Werror)
+  list(APPEND warnings -Werror)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # g++ 12 and 14 see writes past the end of libstdc++'s own buffers where there are none.
-  target_compile_options(heddle_options INTERFACE -Wno-stringop-overflow -Wno-array-bounds
-    -Wno-maybe-uninitialized -Wno-restrict)
+  list(APPEND warnings -Wno-stringop-overflow -Wno-array-bounds -Wno-maybe-uninitialized
+    -Wno-restrict)
   if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     # Takes each function with a temporary argument that returns a reference for one that returns the argument.
-    target_compile_options(heddle_options INTERFACE -Wno-dangling-reference)
+    list(APPEND warnings -Wno-dangling-reference)
   endif()
 endif()
+target_compile_options(heddle_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
+# nvcc: the same rule for fused multiply-adds; the code that it writes for g++ is not warned about.
+set(cuda_warnings -fmad=false -lineinfo -Xcompiler=-Wall,-Wextra,-Wno-psabi)
+if(HEDDLE_WERROR)
+  list(APPEND cuda_warnings -Werror=all-warnings)
+endif()
+target_compile_options(heddle_options INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:${cuda_warnings}>")
 if(HEDDLE_SANITIZE)
   add_compile_options(-fsanitize=${HEDDLE_SANITIZE} -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${HEDDLE_SANITIZE})

@@ -20,4 +20,5 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/heddleConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/heddleConfig.cmake
   ${PROJECT_BINARY_DIR}/heddleConfigVersion.cmake
-  ${PROJECT_SOURCE_DIR}/cmake/FindoneDNN.cmake DESTINATION ${HEDDLE_PACKAGE_DIR})
+  ${PROJECT_SOURCE_DIR}/cmake/FindoneDNN.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/FindcuDNN.cmake DESTINATION ${HEDDLE_PACKAGE_DIR})

@@ -1,5 +1,12 @@
 #include "heddle/core/device.h"
 
+#include <charconv>
+
+#include "heddle/core/flavour.h"
+#ifdef HEDDLE_WITH_CUDA
+#include "heddle/core/cuda_devices.h"
+#endif
+
 namespace heddle {
 namespace {
 
@@ -13,13 +20,56 @@ bool is_cuda(std::string_view text) {
 
 }  // namespace
 
-Device Device::best() { return cpu(); }
+#ifdef HEDDLE_WITH_CUDA
+namespace {
+
+Device parse_cuda(std::string_view text) {
+  Device device{DeviceType::kCuda, 0};
+  if (text != "cuda") {
+    const std::string_view index = text.substr(5);
+    const auto [end, error] =
+        std::from_chars(index.data(), index.data() + index.size(), device.index);
+    if (error != std::errc() || end != index.data() + index.size())
+      throw UsageError(fmt::format("device \"{}\": its number is too large", text));
+  }
+  const std::string missing = cuda::why_missing(device);
+  if (!missing.empty()) throw UsageError(fmt::format("device \"{}\": {}", text, missing));
+  return device;
+}
+
+}  // namespace
+
+bool built_with_cuda() { return true; }
+
+std::vector<Device> Device::all() {
+  std::vector<Device> devices{cpu()};
+  for (int index = 0; index < cuda::device_count(); ++index)
+    devices.push_back({DeviceType::kCuda, index});
+  return devices;
+}
+#else
+namespace {
+
+Device parse_cuda(std::string_view text) {
+  throw UsageError(
+      fmt::format("device \"{}\": this heddle was built without CUDA, use --devices cpu", text));
+}
+
+}  // namespace
+
+bool built_with_cuda() { return false; }
+
+std::vector<Device> Device::all() { return {cpu()}; }
+#endif
+
+Device Device::best() {
+  const std::vector<Device> devices = all();
+  return devices.size() > 1 ? devices[1] : devices[0];
+}
 
 Device Device::parse(std::string_view text) {
   if (text == "cpu") return cpu();
-  if (is_cuda(text))
-    throw UsageError(
-        fmt::format("device \"{}\": this heddle was built without CUDA, use --devices cpu", text));
+  if (is_cuda(text)) return parse_cuda(text);
   throw UsageError(
       fmt::format("device \"{}\" is not one of: cpu, cuda:N, a list of these, all", text));
 }
@@ -29,8 +79,12 @@ std::string Device::to_string() const {
 }
 
 std::vector<Device> parse_devices(std::string_view text) {
-  if (text == "all") return {Device::best()};
   std::vector<Device> devices;
+  if (text == "all") {
+    for (const Device device : Device::all())
+      if (device.type == DeviceType::kCuda) devices.push_back(device);
+    return devices.empty() ? std::vector<Device>{Device::cpu()} : devices;
+  }
   for (size_t begin = 0; begin <= text.size();) {
     const size_t comma = std::min(text.find(',', begin), text.size());
     devices.push_back(Device::parse(text.substr(begin, comma - begin)));

@@ -10,14 +10,15 @@ namespace heddle {
 
 enum class DeviceType { kCpu, kCuda };
 
-/// Where a tensor's memory is. This build knows the CPU; `cuda:N` is parsed, so that asking for it
-/// is a clear error and never a silent run elsewhere.
+/// Where a tensor's memory is. A build without CUDA parses `cuda:N` all the same, so that asking
+/// for it is a clear error and never a silent run elsewhere.
 struct Device {
   DeviceType type = DeviceType::kCpu;
   int index = 0;
 
   static Device cpu() { return {}; }
-  static Device best();  ///< cuda:0 where this build and machine have one, else cpu.
+  static Device best();              ///< cuda:0 where this build and machine have one, else cpu.
+  static std::vector<Device> all();  ///< cpu, then the CUDA devices that are visible.
 
   /// Parses "cpu" or "cuda:N". Errors: UsageError for another text, or a device that this build or
   /// machine lacks.
@@ -27,7 +28,10 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-/// Parses the value of `--devices`: a comma-separated list, or "all". Errors: as Device::parse.
+bool built_with_cuda();
+
+/// Parses the value of `--devices`: a comma-separated list, or "all" (all CUDA devices; the CPU
+/// where there are none). Errors: as Device::parse.
 std::vector<Device> parse_devices(std::string_view text);
 
 }  // namespace heddle

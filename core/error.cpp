@@ -1,10 +1,7 @@
 #include "heddle/core/error.h"
 
 namespace heddle::detail {
-namespace {
 
-/// The path from the last folder of the tree that holds sources, so that messages do not depend on
-/// where the project was built.
 std::string_view short_path(std::string_view path) {
   size_t place = std::string_view::npos;
   for (const std::string_view folder :
@@ -15,8 +12,6 @@ std::string_view short_path(std::string_view path) {
   }
   return place == std::string_view::npos ? path : path.substr(place + 1);
 }
-
-}  // namespace
 
 void check_failed(std::string_view condition, const char* file, int line,
                   const std::string& message) {

@@ -30,6 +30,10 @@ template <class... Args>
 
 namespace detail {
 
+/// The path from the last folder of the tree that holds sources, so that messages do not depend on
+/// where the project was built.
+std::string_view short_path(std::string_view path);
+
 [[noreturn]] void check_failed(std::string_view condition, const char* file, int line,
                                const std::string& message);
 

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "heddle/core/cuda_memory.h"
+#include "heddle/core/flavour.h"
 #include "heddle/core/memory_guards.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -137,27 +139,49 @@ class Arena {
   int64_t large_blocks_ = 0;
 };
 
-Arena& arena(Device device) {
-  HEDDLE_CHECK(device.type == DeviceType::kCpu, "memory: {} is not a device of this build",
-               device.to_string());
+Arena& arena() {
   static Arena& cpu = *new Arena;  // never destroyed: static tensors may outlive any order of exit
   return cpu;
 }
 
+void* allocate_cpu(int64_t bytes) {
+  if (!detail::guards_wanted()) return arena().allocate(bytes);
+  return detail::add_guards(arena().allocate(bytes + 2 * detail::kGuardBytes), bytes);
+}
+
 }  // namespace
+
+#ifndef HEDDLE_WITH_CUDA
+// A build without CUDA refuses the device where it is named; nobody gets as far as this.
+void* cuda::allocate(Device device, int64_t) {
+  fail("memory: {} is not a device of this build", device.to_string());
+}
+void cuda::release(Device, void*) noexcept {}
+MemoryStats cuda::memory_stats(Device device) {
+  fail("memory: {} is not a device of this build", device.to_string());
+}
+void cuda::reset_peak(Device) {}
+void cuda::release_cached(Device) {}
+#endif
 
 void* memory::allocate(Device device, int64_t bytes) {
   HEDDLE_CHECK(bytes >= 0, "memory: {} bytes asked", bytes);
-  if (detail::guards_wanted())
-    return detail::add_guards(arena(device).allocate(bytes + 2 * detail::kGuardBytes), bytes);
-  return arena(device).allocate(bytes);
+  return device.type == DeviceType::kCpu ? allocate_cpu(bytes) : cuda::allocate(device, bytes);
 }
 void memory::release(Device device, void* data) noexcept {
-  if (data != nullptr) arena(device).release(detail::remove_guards(data));
+  if (data == nullptr) return;
+  if (device.type != DeviceType::kCpu) return cuda::release(device, data);
+  arena().release(detail::remove_guards(data));
 }
-MemoryStats memory::stats(Device device) { return arena(device).stats(); }
-void memory::reset_peak(Device device) { arena(device).reset_peak(); }
-void memory::release_cached(Device device) { arena(device).release_cached(); }
+MemoryStats memory::stats(Device device) {
+  return device.type == DeviceType::kCpu ? arena().stats() : cuda::memory_stats(device);
+}
+void memory::reset_peak(Device device) {
+  device.type == DeviceType::kCpu ? arena().reset_peak() : cuda::reset_peak(device);
+}
+void memory::release_cached(Device device) {
+  device.type == DeviceType::kCpu ? arena().release_cached() : cuda::release_cached(device);
+}
 
 Storage::Storage(Device device, int64_t bytes)
     : device_(device), data_(memory::allocate(device, bytes)), bytes_(bytes) {}

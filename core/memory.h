@@ -41,7 +41,9 @@ struct MemoryStats {
 };
 
 /// The caching arena of a device: blocks that are freed are kept and handed out again, so that a
-/// steady training step neither calls the system nor takes a page fault. Alignment 64 bytes.
+/// steady training step neither calls the system nor takes a page fault. Alignment 64 bytes. On a
+/// CUDA device, memory comes from a pool of our own in the order of the current stream: what is
+/// freed is free for the work that this stream is given next.
 /// Errors: Error naming asked, in-use and held bytes where the system has no more.
 namespace memory {
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "heddle/core/dtype.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -79,5 +80,10 @@ void batch_norm_forward(const BatchNormForwardArgs& args);
 void batch_norm_backward(const BatchNormBackwardArgs& args);
 void batch_norm_move_running(const BatchNormRunningArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(batch_norm_inference, BatchNormInferenceArgs)
+HEDDLE_NO_CUDA_KERNEL(batch_norm_forward, BatchNormForwardArgs)
+HEDDLE_NO_CUDA_KERNEL(batch_norm_backward, BatchNormBackwardArgs)
+HEDDLE_NO_CUDA_KERNEL(batch_norm_move_running, BatchNormRunningArgs)
 
 }  // namespace heddle

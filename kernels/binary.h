@@ -1,6 +1,7 @@
 #pragma once
 
 #include "heddle/core/view.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -21,5 +22,7 @@ struct BinaryArgs {
 namespace cpu {
 void binary(const BinaryArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(binary, BinaryArgs)
 
 }  // namespace heddle

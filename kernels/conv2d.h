@@ -3,6 +3,7 @@
 #include <string>
 
 #include "heddle/core/view.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -59,6 +60,10 @@ void conv2d_forward(const Conv2dForwardArgs& args);
 void conv2d_backward_data(const Conv2dBackwardDataArgs& args);
 void conv2d_backward_weight(const Conv2dBackwardWeightArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(conv2d_forward, Conv2dForwardArgs)
+HEDDLE_NO_CUDA_KERNEL(conv2d_backward_data, Conv2dBackwardDataArgs)
+HEDDLE_NO_CUDA_KERNEL(conv2d_backward_weight, Conv2dBackwardWeightArgs)
 
 namespace onednn {
 void conv2d_forward(const Conv2dForwardArgs& args);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "heddle/core/view.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -14,5 +15,7 @@ struct CopyArgs {
 namespace cpu {
 void copy(const CopyArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(copy, CopyArgs)
 
 }  // namespace heddle

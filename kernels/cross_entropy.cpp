@@ -4,6 +4,7 @@
 // a stored one. 16-bit floats are computed in float32. Deterministic: fixed lanes and pieces.
 #include "heddle/kernels/cross_entropy.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "heddle/kernels/host/isa.h"
@@ -83,15 +84,15 @@ void backward_rows(const CrossEntropyBackwardArgs& args, int64_t begin, int64_t 
 
 void cpu::count_labels(const CountLabelsArgs& args) {
   int64_t count = 0;
+  int64_t first_wrong = args.rows;
   for (int64_t row = 0; row < args.rows; ++row) {
     const int64_t label = args.labels[row];
     if (label == args.ignore_index) continue;
-    if (label < 0 || label >= args.cols)
-      fail("cross_entropy: label in row {} is {}, expected 0 to {} or ignore_index {}", row, label,
-           args.cols - 1, args.ignore_index);
+    if (label < 0 || label >= args.cols) first_wrong = std::min(first_wrong, row);
     ++count;
   }
-  *args.count = count;
+  args.counts[0] = count;
+  args.counts[1] = first_wrong;
 }
 
 void cpu::cross_entropy_forward(const CrossEntropyForwardArgs& args) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "heddle/core/dtype.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -16,7 +17,8 @@ struct CrossEntropyProblem {
 
 /// losses[row] = -(1 - s) log_softmax(logits)[label] - s/cols * sum of log_softmax(logits), s the
 /// smoothing; 0 where the label is ignore_index. *sum = the sum of losses in float64 and fixed
-/// order. `stats` keeps the row's maximum and log(sum e^(x - max)) for backward.
+/// order, on the op's device like all else. `stats` keeps the row's maximum and log(sum e^(x -
+/// max)) for backward.
 struct CrossEntropyForwardArgs {
   CrossEntropyProblem problem;
   void* losses;  // (rows), dtype; may be null
@@ -35,13 +37,13 @@ struct CrossEntropyBackwardArgs {
   double scale;
 };
 
-/// *count = the labels that are not ignored. Writes nothing else.
-/// Errors: a label outside [0, cols) that is not ignore_index, naming row and value.
+/// counts[0] = the labels that are not ignored, counts[1] = the first row whose label is neither
+/// ignore_index nor in [0, cols), or `rows` where there is none.
 struct CountLabelsArgs {
   const int64_t* labels;  // (rows)
   int64_t rows, cols;
   int64_t ignore_index;
-  int64_t* count;
+  int64_t* counts;  // (2)
 };
 
 namespace cpu {
@@ -50,5 +52,9 @@ void count_labels(const CountLabelsArgs& args);
 void cross_entropy_forward(const CrossEntropyForwardArgs& args);
 void cross_entropy_backward(const CrossEntropyBackwardArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(count_labels, CountLabelsArgs)
+HEDDLE_NO_CUDA_KERNEL(cross_entropy_forward, CrossEntropyForwardArgs)
+HEDDLE_NO_CUDA_KERNEL(cross_entropy_backward, CrossEntropyBackwardArgs)
 
 }  // namespace heddle

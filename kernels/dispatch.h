@@ -1,23 +1,47 @@
 #pragma once
 
+#include <type_traits>
+
 #include "heddle/core/device.h"
+#include "heddle/core/device_guard.h"
+#include "heddle/core/flavour.h"
+#include "heddle/core/stream.h"
 #include "heddle/kernels/provider.h"
 
-/// Calls the version of `op` for the device: `HEDDLE_DISPATCH(x.device(), unary_forward, args)`.
-/// A build without CUDA has the CPU's alone, so that no stub files exist.
-#define HEDDLE_DISPATCH(device, op, ...)      \
-  do {                                        \
-    ::heddle::detail::check_cpu(device, #op); \
-    ::heddle::cpu::op(__VA_ARGS__);           \
+/// Calls the version of `op` for the device: `HEDDLE_DISPATCH(x.device(), unary_forward, args)`, on
+/// the current stream of a CUDA device. A build without CUDA has the CPU's alone, so that no stub
+/// files exist; with it, an op that has neither a .cu file nor HEDDLE_NO_CUDA_KERNEL does not link.
+#define HEDDLE_DISPATCH(device, op, ...)                                    \
+  do {                                                                      \
+    const ::heddle::Device heddle_device = (device);                        \
+    if (heddle_device.type == ::heddle::DeviceType::kCpu) {                 \
+      ::heddle::cpu::op(__VA_ARGS__);                                       \
+    } else {                                                                \
+      HEDDLE_CUDA_ARM(heddle_device, #op, ::heddle::cuda::op, __VA_ARGS__); \
+    }                                                                       \
   } while (false)
 
 /// The same for an op that has a vendor version too (`onednn::op` and `onednn::op_supports` beside
 /// `cpu::op` in the op's header): the provider setting chooses, see kernels/provider.h.
-#define HEDDLE_DISPATCH_VENDOR(device, op, args)                   \
-  do {                                                             \
-    ::heddle::detail::check_cpu(device, #op);                      \
-    ::heddle::run_provider(args, HEDDLE_CPU_CANDIDATES(args, op)); \
+#define HEDDLE_DISPATCH_VENDOR(device, op, args)                     \
+  do {                                                               \
+    const ::heddle::Device heddle_device = (device);                 \
+    if (heddle_device.type == ::heddle::DeviceType::kCpu) {          \
+      ::heddle::run_provider(args, HEDDLE_CPU_CANDIDATES(args, op)); \
+    } else {                                                         \
+      HEDDLE_CUDA_ARM(heddle_device, #op, ::heddle::cuda::op, args); \
+    }                                                                \
   } while (false)
+
+#ifdef HEDDLE_WITH_CUDA
+#define HEDDLE_CUDA_ARM(device, name, op, ...)         \
+  do {                                                 \
+    const ::heddle::DeviceGuard heddle_guard(device);  \
+    op(__VA_ARGS__, ::heddle::current_stream(device)); \
+  } while (false)
+#else
+#define HEDDLE_CUDA_ARM(device, name, op, ...) ::heddle::detail::fail_without_cuda(name)
+#endif
 
 #ifdef HEDDLE_WITH_ONEDNN
 #define HEDDLE_CPU_CANDIDATES(args, op)                                         \
@@ -31,8 +55,8 @@
 
 namespace heddle::detail {
 
-inline void check_cpu(Device device, const char* op) {
-  if (device.type != DeviceType::kCpu) fail("{}: heddle was built without CUDA", op);
+[[noreturn]] inline void fail_without_cuda(const char* op) {
+  fail("{}: heddle was built without CUDA", op);
 }
 
 }  // namespace heddle::detail

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "heddle/core/rng.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -33,5 +34,8 @@ namespace cpu {
 void dropout_forward(const DropoutForwardArgs& args);
 void dropout_backward(const DropoutBackwardArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(dropout_forward, DropoutForwardArgs)
+HEDDLE_NO_CUDA_KERNEL(dropout_backward, DropoutBackwardArgs)
 
 }  // namespace heddle

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "heddle/core/view.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -19,5 +20,8 @@ namespace cpu {
 void fill(const FillArgs& args);
 void arange(const ArangeArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(fill, FillArgs)
+HEDDLE_NO_CUDA_KERNEL(arange, ArangeArgs)
 
 }  // namespace heddle

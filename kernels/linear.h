@@ -3,6 +3,7 @@
 #include <string>
 
 #include "heddle/core/view.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -48,6 +49,10 @@ void linear_forward(const LinearForwardArgs& args);
 void linear_backward_data(const LinearBackwardDataArgs& args);
 void linear_backward_weight(const LinearBackwardWeightArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(linear_forward, LinearForwardArgs)
+HEDDLE_NO_CUDA_KERNEL(linear_backward_data, LinearBackwardDataArgs)
+HEDDLE_NO_CUDA_KERNEL(linear_backward_weight, LinearBackwardWeightArgs)
 
 namespace onednn {
 void linear_forward(const LinearForwardArgs& args);

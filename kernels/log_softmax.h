@@ -1,6 +1,7 @@
 #pragma once
 
 #include "heddle/core/dtype.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -25,5 +26,8 @@ namespace cpu {
 void log_softmax_forward(const LogSoftmaxArgs& args);
 void log_softmax_backward(const LogSoftmaxBackwardArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(log_softmax_forward, LogSoftmaxArgs)
+HEDDLE_NO_CUDA_KERNEL(log_softmax_backward, LogSoftmaxBackwardArgs)
 
 }  // namespace heddle

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "heddle/core/view.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -19,5 +20,7 @@ struct MatmulArgs {
 namespace cpu {
 void matmul(const MatmulArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(matmul, MatmulArgs)
 
 }  // namespace heddle

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "heddle/core/dtype.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -65,5 +66,10 @@ void adam_step(const AdamArgs& args);
 void gradient_squares(const GradientSquaresArgs& args);
 void gradients_finite(const GradientsFiniteArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(sgd_step, SgdArgs)
+HEDDLE_NO_CUDA_KERNEL(adam_step, AdamArgs)
+HEDDLE_NO_CUDA_KERNEL(gradient_squares, GradientSquaresArgs)
+HEDDLE_NO_CUDA_KERNEL(gradients_finite, GradientsFiniteArgs)
 
 }  // namespace heddle

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "heddle/core/dtype.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -81,5 +82,12 @@ void avg_pool2d_backward(const AvgPool2dBackwardArgs& args);
 void global_avg_pool_forward(const GlobalAvgPoolForwardArgs& args);
 void global_avg_pool_backward(const GlobalAvgPoolBackwardArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(max_pool2d_forward, MaxPool2dForwardArgs)
+HEDDLE_NO_CUDA_KERNEL(max_pool2d_backward, MaxPool2dBackwardArgs)
+HEDDLE_NO_CUDA_KERNEL(avg_pool2d_forward, AvgPool2dForwardArgs)
+HEDDLE_NO_CUDA_KERNEL(avg_pool2d_backward, AvgPool2dBackwardArgs)
+HEDDLE_NO_CUDA_KERNEL(global_avg_pool_forward, GlobalAvgPoolForwardArgs)
+HEDDLE_NO_CUDA_KERNEL(global_avg_pool_backward, GlobalAvgPoolBackwardArgs)
 
 }  // namespace heddle

@@ -2,6 +2,7 @@
 
 #include "heddle/core/rng.h"
 #include "heddle/core/view.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -20,5 +21,7 @@ struct RandomArgs {
 namespace cpu {
 void random(const RandomArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(random, RandomArgs)
 
 }  // namespace heddle

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "heddle/core/view.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -30,7 +31,7 @@ struct MaxBackwardArgs {
   View index;
 };
 
-/// finite = no element of x (dense, floating) is NaN or infinite.
+/// *finite = no element of x (dense, floating) is NaN or infinite.
 struct AllFiniteArgs {
   bool* finite;
   const void* x;
@@ -44,5 +45,10 @@ void argmax(const ArgmaxArgs& args);
 void max_backward(const MaxBackwardArgs& args);
 void all_finite(const AllFiniteArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(reduce, ReduceArgs)
+HEDDLE_NO_CUDA_KERNEL(argmax, ArgmaxArgs)
+HEDDLE_NO_CUDA_KERNEL(max_backward, MaxBackwardArgs)
+HEDDLE_NO_CUDA_KERNEL(all_finite, AllFiniteArgs)
 
 }  // namespace heddle

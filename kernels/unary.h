@@ -1,6 +1,7 @@
 #pragma once
 
 #include "heddle/core/view.h"
+#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -32,5 +33,8 @@ namespace cpu {
 void unary_forward(const UnaryArgs& args);
 void unary_backward(const UnaryBackwardArgs& args);
 }  // namespace cpu
+
+HEDDLE_NO_CUDA_KERNEL(unary_forward, UnaryArgs)
+HEDDLE_NO_CUDA_KERNEL(unary_backward, UnaryBackwardArgs)
 
 }  // namespace heddle

@@ -91,7 +91,8 @@ Tensor max(const Tensor& x, const Dims& dims, bool keepdim) {
   if (needs_grad({x})) {
     record("max", y, {x}, [kept = full.shape(), saved = SavedTensor(x)](const Tensor& dy) {
       const Tensor from = saved.get();
-      const Tensor index = Tensor::empty(kept, DType::kInt64);
+      const Tensor index =
+          Tensor::empty(kept, DType::kInt64, MemoryFormat::kContiguous, from.device());
       HEDDLE_DISPATCH(from.device(), argmax, {index.view(), from.view()});
       Tensor dx = Tensor::empty_like(from);
       fill_(dx, 0.0);
@@ -112,10 +113,11 @@ Tensor argmax(const Tensor& x, int64_t dim, bool keepdim) {
 
 bool all_finite(const Tensor& x) {
   const Tensor packed = dense(x.detach());
-  bool finite = true;
-  HEDDLE_DISPATCH(x.device(), all_finite,
-                  {&finite, packed.raw_data(), packed.numel(), packed.dtype()});
-  return finite;
+  const Tensor finite = Tensor::empty({}, DType::kUInt8, MemoryFormat::kContiguous, x.device());
+  HEDDLE_DISPATCH(
+      x.device(), all_finite,
+      {static_cast<bool*>(finite.raw_data()), packed.raw_data(), packed.numel(), packed.dtype()});
+  return finite.item() != 0.0;
 }
 
 }  // namespace heddle

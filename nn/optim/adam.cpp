@@ -19,7 +19,7 @@ void check_options(std::string_view name, const Options& options) {
 }
 
 template <class Options>
-void adam_update(const Options& options, bool decoupled, double lr_scale,
+void adam_update(Device device, const Options& options, bool decoupled, double lr_scale,
                  std::span<const ParamSlot> slots, double grad_scale) {
   const AdamArgs args{.slots = slots,
                       .lr = options.lr * lr_scale,
@@ -29,7 +29,7 @@ void adam_update(const Options& options, bool decoupled, double lr_scale,
                       .weight_decay = options.weight_decay,
                       .decoupled = decoupled,
                       .grad_scale = grad_scale};
-  HEDDLE_DISPATCH(Device::cpu(), adam_step, args);
+  HEDDLE_DISPATCH(device, adam_step, args);
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ Adam::Adam(std::vector<ParameterGroup<AdamOptions>> groups)
 }
 
 void Adam::update(size_t group, std::span<const ParamSlot> slots, double grad_scale) {
-  adam_update(options_[group], false, lr_scale(), slots, grad_scale);
+  adam_update(device(), options_[group], false, lr_scale(), slots, grad_scale);
 }
 
 AdamW::AdamW(std::vector<Tensor> parameters, AdamWOptions options)
@@ -57,7 +57,7 @@ AdamW::AdamW(std::vector<ParameterGroup<AdamWOptions>> groups)
 }
 
 void AdamW::update(size_t group, std::span<const ParamSlot> slots, double grad_scale) {
-  adam_update(options_[group], true, lr_scale(), slots, grad_scale);
+  adam_update(device(), options_[group], true, lr_scale(), slots, grad_scale);
 }
 
 }  // namespace heddle

@@ -24,10 +24,10 @@ Tensor zeros_in_order_of(const Tensor& parameter) {
   return moment;
 }
 
-double norm_of(std::span<const ParamSlot> slots) {
-  double squares = 0.0;
-  HEDDLE_DISPATCH(Device::cpu(), gradient_squares, GradientSquaresArgs{slots, &squares});
-  return std::sqrt(squares);
+double norm_of(std::span<const ParamSlot> slots, Device device) {
+  const Tensor squares = Tensor::empty({}, DType::kFloat64, MemoryFormat::kContiguous, device);
+  HEDDLE_DISPATCH(device, gradient_squares, GradientSquaresArgs{slots, squares.data<double>()});
+  return std::sqrt(squares.item());
 }
 
 double clip_factor(double norm, double max_norm) {
@@ -71,6 +71,9 @@ void Optimizer::check_parameters() const {
       HEDDLE_CHECK(
           slot.parameter.defined() && slot.parameter.is_leaf() && slot.parameter.requires_grad(),
           "{}: parameter {} is not a leaf that requires grad", name_, seen.size());
+      HEDDLE_CHECK(slot.parameter.device() == device(),
+                   "{}: parameters are on {} and {}, expected one device", name_,
+                   device().to_string(), slot.parameter.device().to_string());
       seen.push_back(slot.parameter.raw_data());
     }
   }
@@ -78,6 +81,12 @@ void Optimizer::check_parameters() const {
   std::sort(seen.begin(), seen.end());
   HEDDLE_CHECK(std::adjacent_find(seen.begin(), seen.end()) == seen.end(),
                "{}: a parameter is there twice", name_);
+}
+
+Device Optimizer::device() const {
+  for (const std::vector<Slot>& group : groups_)
+    if (!group.empty()) return group.front().parameter.device();
+  return Device::cpu();
 }
 
 void Optimizer::fill_slots(std::vector<Slot>& group, std::vector<ParamSlot>& slots,
@@ -129,9 +138,10 @@ bool Optimizer::gradients_finite() const {
   for (const std::vector<Slot>& group : groups_)
     for (const Slot& slot : group) parameters.push_back(slot.parameter);
   const std::vector<ParamSlot> slots = gradient_slots(parameters, gradients);
-  bool finite = true;
-  HEDDLE_DISPATCH(Device::cpu(), gradients_finite, GradientsFiniteArgs{slots, &finite});
-  return finite;
+  const Tensor finite = Tensor::empty({}, DType::kUInt8, MemoryFormat::kContiguous, device());
+  HEDDLE_DISPATCH(device(), gradients_finite,
+                  GradientsFiniteArgs{slots, static_cast<bool*>(finite.raw_data())});
+  return finite.item() != 0.0;
 }
 
 double Optimizer::lr(int64_t group) const {
@@ -200,7 +210,8 @@ void Optimizer::load_state(const NamedTensors& state) {
 
 double grad_norm(const std::vector<Tensor>& parameters) {
   std::vector<Tensor> gradients;
-  return norm_of(gradient_slots(parameters, gradients));
+  const std::vector<ParamSlot> slots = gradient_slots(parameters, gradients);
+  return slots.empty() ? 0.0 : norm_of(slots, gradients.front().device());
 }
 
 double clip_grad_norm(const std::vector<Tensor>& parameters, double max_norm) {

@@ -18,7 +18,8 @@ struct ParameterGroup {
 
 /// Moves parameters along their gradients. A parameter without a gradient is left as it is, and
 /// its own count of updates with it, as in PyTorch.
-/// Errors: no parameters, one given twice, or one that is not a leaf that requires grad.
+/// Errors: no parameters, one given twice, one that is not a leaf that requires grad, or parameters
+/// on several devices.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -51,6 +52,7 @@ class Optimizer {
   virtual double base_lr(size_t group) const = 0;
   virtual void update(size_t group, std::span<const ParamSlot> slots, double grad_scale) = 0;
   double lr_scale() const { return lr_scale_; }
+  Device device() const;  ///< Of all parameters.
 
  private:
   struct Slot {

@@ -44,7 +44,7 @@ void Sgd::update(size_t group, std::span<const ParamSlot> slots, double grad_sca
                      .weight_decay = options.weight_decay,
                      .nesterov = options.nesterov,
                      .grad_scale = grad_scale};
-  HEDDLE_DISPATCH(Device::cpu(), sgd_step, args);
+  HEDDLE_DISPATCH(device(), sgd_step, args);
 }
 
 }  // namespace heddle

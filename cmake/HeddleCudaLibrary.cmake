@@ -1,0 +1,23 @@
+# The part of `heddle` that CUDA's own compiler and headers see.
+if(NOT HEDDLE_WITH_CUBLAS)
+  list(FILTER HEDDLE_CUDA_SOURCES EXCLUDE REGEX "_cublas\\.cpp$")
+endif()
+if(NOT HEDDLE_WITH_CUDNN)
+  list(FILTER HEDDLE_CUDA_SOURCES EXCLUDE REGEX "_cudnn\\.cpp$")
+endif()
+
+# NVIDIA's headers are not ours to warn about.
+heddle_add_objects(heddle_cuda ${HEDDLE_CUDA_SOURCES} ${HEDDLE_DEVICE_SOURCES})
+set_target_properties(heddle_cuda PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON)
+target_compile_definitions(heddle_cuda PRIVATE HEDDLE_WITH_CUDA
+  "HEDDLE_CUDA_ARCHITECTURES=\"${HEDDLE_CUDA_ARCHITECTURES}\"")
+target_include_directories(heddle_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+target_sources(heddle PRIVATE $<TARGET_OBJECTS:heddle_cuda>)
+target_link_libraries(heddle PRIVATE CUDA::cudart_static)
+if(HEDDLE_WITH_CUBLAS)
+  target_link_libraries(heddle PRIVATE CUDA::cublas)
+endif()
+if(HEDDLE_WITH_CUDNN)
+  target_include_directories(heddle_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE_DIR})
+  target_link_libraries(heddle PRIVATE cuDNN::cudnn)
+endif()

@@ -1,0 +1,73 @@
+#include "heddle/core/cuda_check.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+namespace heddle::detail {
+namespace {
+
+int current_device() noexcept {
+  int device = -1;
+  return cudaGetDevice(&device) == cudaSuccess ? device : -1;
+}
+
+std::string place(const char* file, int line) {
+  return fmt::format("{}:{}", short_path(file), line);
+}
+
+[[noreturn]] void throw_cuda(cudaError_t status, const std::string& text) {
+  (void)cudaGetLastError();  // what was reported is not reported again
+  throw CudaError(text, cudaGetErrorName(status));
+}
+
+std::string capability_of(int device) {
+  int major = 0, minor = 0;
+  (void)cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+  return fmt::format("{}.{}", major, minor);
+}
+
+std::string launch_error(cudaError_t status, const char* kernel, const char* file, int line) {
+  const int device = current_device();
+  std::string hint;
+  if (status == cudaErrorNoKernelImageForDevice || status == cudaErrorUnsupportedPtxVersion)
+    hint = fmt::format("; the device has compute capability {}, this heddle was built for {}",
+                       capability_of(device), HEDDLE_CUDA_ARCHITECTURES);
+  return fmt::format("{}: {}: {} (device cuda:{}) at {}{}", kernel, cudaGetErrorName(status),
+                     cudaGetErrorString(status), device, place(file, line), hint);
+}
+
+bool synchronises() {
+  static const bool wanted = [] {
+    const char* value = std::getenv("HEDDLE_SYNC");
+    return value != nullptr && std::string_view(value) != "" && std::string_view(value) != "0";
+  }();
+  return wanted;
+}
+
+}  // namespace
+
+void check_cuda(cudaError_t status, const char* call, const char* file, int line) {
+  if (status == cudaSuccess) [[likely]]
+    return;
+  throw_cuda(status,
+             fmt::format("{}: {}: {} (device cuda:{}) at {}", call, cudaGetErrorName(status),
+                         cudaGetErrorString(status), current_device(), place(file, line)));
+}
+
+void warn_cuda(cudaError_t status, const char* call, const char* file, int line) noexcept {
+  if (status == cudaSuccess || status == cudaErrorCudartUnloading) return;
+  (void)cudaGetLastError();
+  (void)std::fprintf(stderr, "heddle: %s: %s at %s:%d\n", call, cudaGetErrorName(status), file,
+                     line);
+}
+
+void check_launch(const char* kernel, const char* file, int line) {
+  cudaError_t status = cudaGetLastError();
+  if (status == cudaSuccess && synchronises()) status = cudaDeviceSynchronize();
+  if (status != cudaSuccess) [[unlikely]]
+    throw_cuda(status, launch_error(status, kernel, file, line));
+}
+
+}  // namespace heddle::detail
