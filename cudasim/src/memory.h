@@ -26,6 +26,7 @@ struct Allocation {
   size_t bytes = 0;
   MemoryKind kind = MemoryKind::kDevice;
   std::atomic<bool> freed{false};
+  std::atomic<bool> free_queued{false};         // cudaFreeAsync was called, its turn has not come
   CUmemPoolHandle_st* pool = nullptr;           // of kPool
   mutable std::atomic<void*> shadow{nullptr};   // for the checkers
   mutable std::atomic<void*> history{nullptr};  // for the happens-before check
