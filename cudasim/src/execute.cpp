@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cfenv>
 #include <cstdlib>
 #include <mutex>
 
@@ -61,6 +62,21 @@ class Permutation {
   int half_bits_;
 };
 
+/// Kernels keep subnormals and round to nearest, whatever the calling thread has set.
+class DeviceArithmetic {
+ public:
+  DeviceArithmetic() {
+    std::fegetenv(&outer_);
+    std::fesetenv(FE_DFL_ENV);
+  }
+  ~DeviceArithmetic() { std::fesetenv(&outer_); }
+  DeviceArithmetic(const DeviceArithmetic&) = delete;
+  DeviceArithmetic& operator=(const DeviceArithmetic&) = delete;
+
+ private:
+  std::fenv_t outer_;
+};
+
 int64_t block_count(const Launch& launch) {
   return static_cast<int64_t>(launch.grid.x) * launch.grid.y * launch.grid.z;
 }
@@ -74,6 +90,7 @@ LaunchResult run_blocks(const Launch& launch, const ExecutionSettings& how) {
   std::mutex mutex;
   LaunchResult result;
   const auto work = [&] {
+    const DeviceArithmetic arithmetic;
     for (int64_t i = begun++; i < count; i = begun++) {
       int64_t block = i;
       if (how.order == BlockOrder::kReversed) block = count - 1 - i;

@@ -3,21 +3,7 @@
 #include <sys/mman.h>
 
 #include <new>
-
-#if defined(__SANITIZE_ADDRESS__)
-#define CUDASIM_ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define CUDASIM_ASAN 1
-#endif
-#endif
-#if defined(__SANITIZE_THREAD__)
-#define CUDASIM_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define CUDASIM_TSAN 1
-#endif
-#endif
+#include <utility>
 
 #ifdef CUDASIM_ASAN
 #include <sanitizer/common_interface_defs.h>
@@ -26,13 +12,39 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
+#ifdef CUDASIM_SWITCH_BY_RETURN
+// Saves what a called function must keep, swaps the stacks, and takes it back. The return address
+// taken is that of the other stack's own call.
+asm(R"(
+.text
+.p2align 4
+.globl cudasim_switch_stack
+.type cudasim_switch_stack, @function
+cudasim_switch_stack:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size cudasim_switch_stack, .-cudasim_switch_stack
+)");
+#else
+#include <boost/context/detail/fcontext.hpp>
+#endif
+
 namespace cudasim {
 
 namespace {
-
-using boost::context::detail::jump_fcontext;
-using boost::context::detail::make_fcontext;
-using boost::context::detail::transfer_t;
 
 constexpr size_t kPage = 4096;
 // Kernels keep little on the stack; pages that are not touched cost nothing.
@@ -44,29 +56,6 @@ constexpr size_t kStackBytes = size_t{128} << 10;
 // First frames are spread over a page, or the tops of all stacks would share a few cache sets.
 constexpr size_t kColours = 16;
 constexpr size_t kColourBytes = kPage / kColours;
-
-/// What a switch hands over: who left, and to whom.
-struct Switch {
-  FiberPool* pool;
-  Fiber* from;
-  Fiber* to;
-};
-
-/// Runs first on the new stack.
-void arrive(const Switch& change, transfer_t transfer, bool first) {
-  change.from->context = transfer.fctx;
-#ifdef CUDASIM_ASAN
-  const void* low = nullptr;
-  size_t bytes = 0;
-  __sanitizer_finish_switch_fiber(first ? nullptr : change.to->fake_stack, &low, &bytes);
-  if (change.from->low == nullptr) {  // the host thread's stack, seen for the first time
-    change.from->low = static_cast<char*>(const_cast<void*>(low));
-    change.from->high = change.from->low + bytes;
-  }
-#else
-  static_cast<void>(first);
-#endif
-}
 
 }  // namespace
 
@@ -119,17 +108,62 @@ void FiberPool::abandon(Fiber* fiber) {
   free_.push_back(fiber);
 }
 
-void FiberPool::begin(transfer_t transfer) {
-  const Switch* change = static_cast<const Switch*>(transfer.data);
-  void (*entry)() = change->pool->entry_;
-  arrive(*change, transfer, true);
-  entry();
+#ifdef CUDASIM_SWITCH_BY_RETURN
+
+void FiberPool::begin(Fiber& fiber) {
+  // As a call of the entry would leave it: a return address on top (none), six registers below that
+  // the first switch takes, and the entry as what it returns to.
+  void** top = reinterpret_cast<void**>(fiber.start) - 1;
+  *top = nullptr;
+  *--top = reinterpret_cast<void*>(entry_);
+  for (int i = 0; i < 6; ++i) *--top = nullptr;
+  fiber.context = top;
 }
 
-void FiberPool::switch_to(Fiber& from, Fiber& to) {
-  if (to.context == nullptr) {
-    to.context = make_fcontext(to.start, static_cast<size_t>(to.start - to.low), &FiberPool::begin);
+#else
+
+namespace {
+
+using boost::context::detail::transfer_t;
+
+/// What a switch hands over: who left, and to whom.
+struct Switch {
+  FiberPool* pool;
+  Fiber* from;
+  Fiber* to;
+};
+
+/// Runs first on the stack that is switched to.
+void arrive(const Switch& change, transfer_t transfer, bool first) {
+  change.from->context = transfer.fctx;
+#ifdef CUDASIM_ASAN
+  const void* low = nullptr;
+  size_t bytes = 0;
+  __sanitizer_finish_switch_fiber(first ? nullptr : change.to->fake_stack, &low, &bytes);
+  if (change.from->low == nullptr) {  // the host thread's stack, seen for the first time
+    change.from->low = static_cast<char*>(const_cast<void*>(low));
+    change.from->high = change.from->low + bytes;
   }
+#else
+  static_cast<void>(first);
+#endif
+}
+
+void first_arrival(transfer_t transfer) {
+  const Switch* change = static_cast<const Switch*>(transfer.data);
+  FiberPool* pool = change->pool;
+  arrive(*change, transfer, true);
+  pool->enter();
+}
+
+}  // namespace
+
+void FiberPool::begin(Fiber& fiber) {
+  fiber.context = boost::context::detail::make_fcontext(
+      fiber.start, static_cast<size_t>(fiber.start - fiber.low), &first_arrival);
+}
+
+void FiberPool::jump_to(Fiber& from, Fiber& to) {
   const Switch change{this, &from, &to};
 #ifdef CUDASIM_ASAN
   __sanitizer_start_switch_fiber(&from.fake_stack, to.low, static_cast<size_t>(to.high - to.low));
@@ -137,8 +171,11 @@ void FiberPool::switch_to(Fiber& from, Fiber& to) {
 #ifdef CUDASIM_TSAN
   __tsan_switch_to_fiber(to.tsan_fiber, 0);
 #endif
-  const transfer_t transfer = jump_fcontext(to.context, const_cast<Switch*>(&change));
+  const transfer_t transfer =
+      boost::context::detail::jump_fcontext(to.context, const_cast<Switch*>(&change));
   arrive(*static_cast<const Switch*>(transfer.data), transfer, false);
 }
+
+#endif
 
 }  // namespace cudasim

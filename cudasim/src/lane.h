@@ -28,7 +28,7 @@ struct AsyncCopy {
 enum class Wait : uint8_t { kNone, kBlockBarrier, kWarp };
 
 /// One thread of the block that runs.
-struct Lane {
+struct alignas(64) Lane {
   uint3 thread{};
   int index = 0;  ///< in its block
   int warp = 0;
@@ -39,8 +39,8 @@ struct Lane {
   const char* stack_high = nullptr;
 
   // The engine's own.
-  bool exited = false;
   Wait wait = Wait::kNone;
+  bool exited = false;
   unsigned wait_mask = 0;         ///< of kWarp
   const void* wait_pc = nullptr;  ///< where the barrier or collective was called
   Fiber* fiber = nullptr;         ///< null until it first runs

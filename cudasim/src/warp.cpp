@@ -28,6 +28,26 @@ void Worker::drop_exchange(Lane& lane) {
   if (exchange != nullptr && --exchange->readers == 0) free_exchanges_.push_back(exchange);
 }
 
+/// The exchange of the lanes in `mask` that forms, begun where there is none.
+Exchange& Worker::join(Warp& warp, unsigned mask, Collective kind, size_t bytes) {
+  for (Exchange* forming : warp.forming) {
+    if (forming->mask != mask) continue;
+    if (forming->kind != static_cast<int>(kind) || forming->bytes != bytes) {
+      fail("lanes of one mask have come to different warp collectives");
+    }
+    return *forming;
+  }
+  Exchange* exchange = new_exchange();
+  exchange->mask = mask;
+  exchange->kind = static_cast<int>(kind);
+  exchange->bytes = bytes;
+  exchange->arrived = 0;
+  exchange->ballot = 0;
+  if (exchange->rows.size() < 32 * bytes) exchange->rows.resize(32 * bytes);
+  warp.forming.push_back(exchange);
+  return *exchange;
+}
+
 Exchange& Worker::collect(unsigned mask, Collective kind, const void* mine, size_t bytes, bool vote,
                           const void* pc) {
   Lane& lane = *current_lane;
@@ -37,39 +57,22 @@ Exchange& Worker::collect(unsigned mask, Collective kind, const void* mine, size
   if ((mask & bit) == 0) fail("a warp collective was called with a mask without the caller's lane");
   if ((mask & warp.exited) != 0) fail("a warp collective names lanes whose threads have ended");
   drop_exchange(lane);
-  const auto found = std::find_if(warp.forming.begin(), warp.forming.end(),
-                                  [&](const Exchange* exchange) { return exchange->mask == mask; });
-  Exchange* exchange = nullptr;
-  if (found != warp.forming.end()) {
-    exchange = *found;
-    if (exchange->kind != static_cast<int>(kind) || exchange->bytes != bytes) {
-      fail("lanes of one mask have come to different warp collectives");
-    }
-  } else {
-    exchange = new_exchange();
-    exchange->mask = mask;
-    exchange->kind = static_cast<int>(kind);
-    exchange->bytes = bytes;
-    exchange->arrived = 0;
-    exchange->ballot = 0;
-    warp.forming.push_back(exchange);
-  }
+  Exchange& exchange = join(warp, mask, kind, bytes);
   if (bytes > 0) {
-    if (exchange->rows.size() < 32 * bytes) exchange->rows.resize(32 * bytes);
-    std::memcpy(exchange->rows.data() + static_cast<size_t>(lane.lane) * bytes, mine, bytes);
+    std::memcpy(exchange.rows.data() + static_cast<size_t>(lane.lane) * bytes, mine, bytes);
   }
-  exchange->arrived |= bit;
-  if (vote) exchange->ballot |= bit;
-  lane.exchange = exchange;
-  if (exchange->arrived == mask) {
-    complete(*exchange, warp, lane);
+  exchange.arrived |= bit;
+  if (vote) exchange.ballot |= bit;
+  lane.exchange = &exchange;
+  if (exchange.arrived == mask) {
+    complete(exchange, warp, lane);
   } else {
     lane.wait = Wait::kWarp;
     lane.wait_mask = mask;
     lane.wait_pc = pc;
     suspend();
   }
-  return *exchange;
+  return exchange;
 }
 
 /// Lets the other lanes go on; the last one never stopped.

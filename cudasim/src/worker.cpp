@@ -49,7 +49,6 @@ void Worker::prepare(const Launch& launch, int64_t linear) {
                  static_cast<unsigned>(row / launch.grid.y)};
   block.linear = linear;
   block.n_threads = static_cast<int>(launch.block.x * launch.block.y * launch.block.z);
-  block.n_warps = (block.n_threads + 31) / 32;
   block.n_exited = 0;
   block.n_arrived = 0;
   block.barrier_mixed = false;
@@ -57,36 +56,46 @@ void Worker::prepare(const Launch& launch, int64_t linear) {
   block.barrier_and = 1;
   block.barrier_or = 0;
   block.n_barriers = 0;
-  if (lanes_.size() < static_cast<size_t>(block.n_threads)) {
-    lanes_.resize(static_cast<size_t>(block.n_threads));
+  prepare_lanes(launch.block);
+  prepare_warps();
+  divergence_told_ = false;
+  failed_ = false;
+  stuck_ = false;
+}
+
+void Worker::prepare_lanes(dim3 size) {
+  if (lanes_.size() < static_cast<size_t>(block_.n_threads)) {
+    lanes_.resize(static_cast<size_t>(block_.n_threads));
   }
-  block.lanes = lanes_.data();
+  block_.lanes = lanes_.data();
   uint3 thread{0, 0, 0};
-  for (int i = 0; i < block.n_threads; ++i) {
+  for (int i = 0; i < block_.n_threads; ++i) {
     Lane& lane = lanes_[static_cast<size_t>(i)];
     lane.thread = thread;
     lane.index = i;
     lane.warp = i / 32;
     lane.lane = i % 32;
-    lane.block = &block;
+    lane.block = &block_;
     lane.exited = false;
     lane.wait = Wait::kNone;
     lane.fiber = nullptr;
     lane.exchange = nullptr;
     lane.async_group = 0;
     lane.async_copies.clear();
-    if (++thread.x == launch.block.x) {
-      thread.x = 0;
-      if (++thread.y == launch.block.y) {
-        thread.y = 0;
-        ++thread.z;
-      }
-    }
+    if (++thread.x < size.x) continue;
+    thread.x = 0;
+    if (++thread.y < size.y) continue;
+    thread.y = 0;
+    ++thread.z;
   }
-  block.ready_warps = 0;
-  for (int w = 0; w < block.n_warps; ++w) {
-    const int n_lanes = std::min(32, block.n_threads - 32 * w);
-    Warp& warp = block.warps[w];
+}
+
+void Worker::prepare_warps() {
+  block_.n_warps = (block_.n_threads + 31) / 32;
+  block_.ready_warps = 0;
+  for (int w = 0; w < block_.n_warps; ++w) {
+    const int n_lanes = std::min(32, block_.n_threads - 32 * w);
+    Warp& warp = block_.warps[w];
     warp.exists = n_lanes == 32 ? ~0U : (1U << n_lanes) - 1;
     warp.exited = 0;
     warp.ready = 0;
@@ -94,9 +103,6 @@ void Worker::prepare(const Launch& launch, int64_t linear) {
     make_ready(w, warp.exists);
   }
   warp_ = 0;
-  divergence_told_ = false;
-  failed_ = false;
-  stuck_ = false;
 }
 
 bool Worker::run(const Launch& launch, int64_t linear) {
@@ -124,50 +130,6 @@ void Worker::clean_up() {
   }
   free_exchanges_.clear();
   for (const auto& exchange : exchanges_) free_exchanges_.push_back(exchange.get());
-}
-
-Lane* Worker::next() {
-  Block& block = block_;
-  if (block.ready_warps == 0) return nullptr;
-  if ((block.ready_warps >> warp_ & 1U) == 0) {
-    const uint32_t later = block.ready_warps & (~0U << warp_);
-    warp_ = std::countr_zero(later != 0 ? later : block.ready_warps);
-  }
-  unsigned& ready = block.warps[warp_].ready;
-  const int lane = std::countr_zero(ready);
-  ready &= ready - 1;
-  if (ready == 0) block.ready_warps &= ~(1U << warp_);
-  return &block.lanes[warp_ * 32 + lane];
-}
-
-void Worker::make_ready(int warp, unsigned lanes) {
-  if (lanes == 0) return;
-  block_.warps[warp].ready |= lanes;
-  block_.ready_warps |= 1U << warp;
-}
-
-void Worker::bind(Lane& lane, Fiber* fiber) {
-  lane.fiber = fiber;
-  lane.stack_low = fiber->low;
-  lane.stack_high = fiber->high;
-}
-
-/// Goes on with `to`; returns when `from` is switched to again.
-void Worker::leave(Fiber& from, Lane& to) {
-  if (to.fiber == nullptr) bind(to, fibers_.take());
-  current_lane = &to;
-  fibers_.switch_to(from, *to.fiber);
-}
-
-void Worker::suspend() {
-  Lane* self = current_lane;
-  Lane* to = next();
-  if (to == self) return;
-  if (to == nullptr) {
-    stuck_ = true;
-    to_host(*self->fiber);
-  }
-  leave(*self->fiber, *to);
 }
 
 void Worker::yield() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,8 @@ class Worker {
  private:
   static void lane_main();
   void prepare(const Launch& launch, int64_t linear);
+  void prepare_lanes(dim3 size);
+  void prepare_warps();
   void prepare_shared(const Launch& launch);
   char* declare_shared(const SharedSite* site, size_t bytes);
   Lane* next();
@@ -47,6 +50,7 @@ class Worker {
   void run_lane();
   void finish_lane(Lane& lane);
   void release_barrier();
+  Exchange& join(Warp& warp, unsigned mask, Collective kind, size_t bytes);
   void complete(Exchange& exchange, Warp& warp, Lane& last);
   void drop_exchange(Lane& lane);
   Exchange* new_exchange();
@@ -66,5 +70,52 @@ class Worker {
   std::vector<std::unique_ptr<Exchange>> exchanges_;
   std::vector<Exchange*> free_exchanges_;
 };
+
+// What each switch goes through, inlined into the calls that kernels make: every frame less is a
+// cache line less a thread.
+
+inline Lane* Worker::next() {
+  Block& block = block_;
+  if (block.ready_warps == 0) return nullptr;
+  if ((block.ready_warps >> warp_ & 1U) == 0) {
+    const uint32_t later = block.ready_warps & (~0U << warp_);
+    warp_ = std::countr_zero(later != 0 ? later : block.ready_warps);
+  }
+  unsigned& ready = block.warps[warp_].ready;
+  const int lane = std::countr_zero(ready);
+  ready &= ready - 1;
+  if (ready == 0) block.ready_warps &= ~(1U << warp_);
+  return &block.lanes[warp_ * 32 + lane];
+}
+
+inline void Worker::make_ready(int warp, unsigned lanes) {
+  if (lanes == 0) return;
+  block_.warps[warp].ready |= lanes;
+  block_.ready_warps |= 1U << warp;
+}
+
+inline void Worker::bind(Lane& lane, Fiber* fiber) {
+  lane.fiber = fiber;
+  lane.stack_low = fiber->low;
+  lane.stack_high = fiber->high;
+}
+
+/// Goes on with `to`; returns when `from` is switched to again.
+inline void Worker::leave(Fiber& from, Lane& to) {
+  if (to.fiber == nullptr) bind(to, fibers_.take());
+  current_lane = &to;
+  fibers_.switch_to(from, *to.fiber);
+}
+
+inline void Worker::suspend() {
+  Lane* self = current_lane;
+  Lane* to = next();
+  if (to == self) return;
+  if (to == nullptr) {
+    stuck_ = true;
+    to_host(*self->fiber);
+  }
+  leave(*self->fiber, *to);
+}
 
 }  // namespace cudasim
