@@ -2,6 +2,7 @@
 #include <atomic>
 #include <bit>
 #include <cfenv>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 
@@ -16,6 +17,12 @@ namespace {
 
 std::mutex settings_mutex;
 constinit thread_local BlockRange thread_range;
+std::mutex failure_mutex;
+
+std::string& last_failure() {
+  static std::string& text = *new std::string;  // never destroyed: kernels may fail late
+  return text;
+}
 
 ExecutionSettings& settings() {
   static ExecutionSettings shared = [] {
@@ -113,7 +120,30 @@ LaunchResult run_blocks(const Launch& launch, const ExecutionSettings& how) {
   return result;
 }
 
+std::string kernel_name(const Launch& launch) {
+  if (launch.name != nullptr) return launch.name;
+  char text[32];
+  std::snprintf(text, sizeof text, "%p", launch.function);
+  return text;
+}
+
+void note_failure(const Launch& launch, LaunchResult& result) {
+  result.message = "kernel " + kernel_name(launch) + ": " + result.message;
+  {
+    const std::lock_guard lock(failure_mutex);
+    last_failure() = result.message;
+  }
+  if (execution_settings().print_failures) {
+    std::fprintf(stderr, "cudasim: launch failed: %s\n", result.message.c_str());
+  }
+}
+
 }  // namespace
+
+std::string last_launch_failure() {
+  const std::lock_guard lock(failure_mutex);
+  return last_failure();
+}
 
 ExecutionSettings execution_settings() {
   const std::lock_guard lock(settings_mutex);
@@ -143,6 +173,7 @@ LaunchResult execute(const Launch& launch) {
   } else {
     result = run_blocks(launch, execution_settings());
   }
+  if (result.failed) note_failure(launch, result);
   observer::on_launch_end(launch, result);
   return result;
 }

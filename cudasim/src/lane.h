@@ -70,7 +70,8 @@ struct Exchange {
 struct Warp {
   unsigned exists = 0;
   unsigned exited = 0;
-  unsigned ready = 0;  ///< lanes that can run
+  unsigned ready = 0;     ///< lanes that can run
+  unsigned sleeping = 0;  ///< lanes that run when no other can
   std::vector<Exchange*> forming;
 };
 

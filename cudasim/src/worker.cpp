@@ -7,6 +7,7 @@
 #include <bit>
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "observer.h"
 
@@ -99,6 +100,7 @@ void Worker::prepare_warps() {
     warp.exists = n_lanes == 32 ? ~0U : (1U << n_lanes) - 1;
     warp.exited = 0;
     warp.ready = 0;
+    warp.sleeping = 0;
     warp.forming.clear();
     make_ready(w, warp.exists);
   }
@@ -116,7 +118,12 @@ bool Worker::run(const Launch& launch, int64_t linear) {
     observer::on_divergent_barrier(block_, true);
     message_ = stuck_message();
   }
-  if (failed_) clean_up();
+  if (failed_) {
+    const uint3 at = block_.index;
+    message_ = "block (" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " +
+               std::to_string(at.z) + "): " + message_;
+    clean_up();
+  }
   observer::on_block_end(block_);
   return !failed_;
 }
@@ -133,10 +140,16 @@ void Worker::clean_up() {
 }
 
 void Worker::yield() {
-  Lane& lane = *current_lane;
-  make_ready(lane.warp, 1U << lane.lane);
-  warp_ = (warp_ + 1) % block_.n_warps;
+  const Lane& lane = *current_lane;
+  block_.warps[lane.warp].sleeping |= 1U << lane.lane;
   suspend();
+}
+
+bool Worker::wake_sleepers() {
+  for (int w = 0; w < block_.n_warps; ++w) {
+    make_ready(w, std::exchange(block_.warps[w].sleeping, 0U));
+  }
+  return block_.ready_warps != 0;
 }
 
 void Worker::to_host(Fiber& from) {

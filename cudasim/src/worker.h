@@ -43,6 +43,7 @@ class Worker {
   void prepare_shared(const Launch& launch);
   char* declare_shared(const SharedSite* site, size_t bytes);
   Lane* next();
+  bool wake_sleepers();
   void make_ready(int warp, unsigned lanes);
   void suspend();
   void bind(Lane& lane, Fiber* fiber);
@@ -76,7 +77,7 @@ class Worker {
 
 inline Lane* Worker::next() {
   Block& block = block_;
-  if (block.ready_warps == 0) return nullptr;
+  if (block.ready_warps == 0 && !wake_sleepers()) return nullptr;
   if ((block.ready_warps >> warp_ & 1U) == 0) {
     const uint32_t later = block.ready_warps & (~0U << warp_);
     warp_ = std::countr_zero(later != 0 ? later : block.ready_warps);

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "cudasim/control.h"
-#include "cudasim/order.h"
+#include <cudasim/control.h>
+#include <cudasim/order.h>
 #include "heddle/tests/support/catch.h"
 
 namespace heddle::test {

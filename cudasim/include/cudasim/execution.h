@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 // How blocks are run: for tests and for whoever wants more threads. None of it exists in CUDA.
 namespace cudasim {
@@ -13,10 +14,15 @@ struct ExecutionSettings {
   int threads = 1;
   BlockOrder order = BlockOrder::kSequence;
   uint64_t seed = 0;  ///< of kShuffled
+  /// Whether a launch that fails says why on standard error; CUDA has only cudaErrorLaunchFailure.
+  bool print_failures = true;
 };
 
 ExecutionSettings execution_settings();
 void set_execution_settings(const ExecutionSettings& settings);
+
+/// Why the last launch that failed did: "kernel 0x...: block (0, 0, 0): the kernel threw: ...".
+std::string last_launch_failure();
 
 /// The part of a grid that is run, counted as x + grid.x * (y + grid.y * z).
 struct BlockRange {
