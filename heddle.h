@@ -9,6 +9,7 @@
 #include "heddle/core/error.h"
 #include "heddle/core/memory.h"
 #include "heddle/core/memory_guards.h"
+#include "heddle/core/normal.h"
 #include "heddle/core/rng.h"
 #include "heddle/core/shape.h"
 #include "heddle/core/stream.h"

@@ -29,7 +29,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 target_compile_options(heddle_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
 # nvcc: the same rule for fused multiply-adds; the code that it writes for g++ is not warned about.
-set(cuda_warnings -fmad=false -lineinfo -Xcompiler=-Wall,-Wextra,-Wno-psabi)
+# Kernels call constexpr functions of the host (std::array, std::bit_cast); fmt 9 takes nvcc for a compiler
+# without them.
+set(cuda_warnings -fmad=false -lineinfo --expt-relaxed-constexpr -DFMT_USE_CONSTEXPR=1
+  -Xcompiler=-Wall,-Wextra,-Wno-psabi)
 if(HEDDLE_WERROR)
   list(APPEND cuda_warnings -Werror=all-warnings)
 endif()

@@ -11,8 +11,14 @@ namespace heddle {
 
 enum class DType : uint8_t { kFloat32, kFloat64, kBFloat16, kFloat16, kUInt8, kInt64 };
 
-/// Inlined always, so that code compiled for several instruction sets never shares a symbol.
+/// Inlined always, so that code compiled for several instruction sets, or with and without
+/// cudasim's hooks, never shares a symbol. Under nvcc it is for both sides: what it marks takes and
+/// returns values and calls nothing but the like, constexpr functions and <cmath>.
+#ifdef __CUDACC__
+#define HEDDLE_INLINE __host__ __device__ __forceinline__
+#else
 #define HEDDLE_INLINE [[gnu::always_inline]] inline
+#endif
 
 /// bfloat16: the upper half of a float32, rounded to nearest even.
 struct BFloat16 {

@@ -48,7 +48,7 @@ class Rng {
   uint32_t next();                      ///< The next word of the stream.
   uint32_t next_below(uint32_t bound);  ///< Uniform in [0, bound), without bias. bound > 0.
   float next_uniform();                 ///< [0, 1)
-  float next_normal();                  ///< Mean 0, variance 1; see normal_from_bits.
+  float next_normal();                  ///< Mean 0, variance 1; see core/normal.h.
   bool next_bernoulli(float probability);
 
  private:
@@ -63,10 +63,6 @@ class Rng {
 
   static uint64_t mix(uint64_t seed, RngPurpose purpose);
 };
-
-/// A standard normal number from two words: Box-Muller with the logarithm and cosine of one shared
-/// polynomial of explicit fused multiply-adds, so that every device has the same bits.
-float normal_from_bits(uint32_t a, uint32_t b);
 
 /// 0 .. n-1 in a random order that depends on the stream alone (Fisher-Yates).
 std::vector<int64_t> permutation(Rng rng, int64_t n);

@@ -2,63 +2,14 @@
 // 16-bit floats are computed in float32 and rounded once; integers wrap around. Deterministic.
 #include "heddle/kernels/binary.h"
 
+#include "heddle/kernels/binary_ops.h"
 #include "heddle/kernels/host/isa.h"
 #include "heddle/kernels/host/loop_nest.h"
 
 namespace heddle {
 namespace {
 
-using cpu::LoopNest;
-
-/// What elements of T are computed in: float32 for 16-bit floats; unsigned for int64 arithmetic,
-/// where overflow is then defined.
-template <class Y, class T>
-using Compute = std::conditional_t<
-    std::is_same_v<Y, int64_t>, uint64_t,
-    std::conditional_t<std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>, float, T>>;
-
-struct Add {
-  template <class C>
-  HEDDLE_INLINE static C apply(C a, C b, C alpha) {
-    return static_cast<C>(a + alpha * b);
-  }
-};
-struct Mul {
-  template <class C>
-  HEDDLE_INLINE static C apply(C a, C b, C alpha) {
-    return static_cast<C>(a * alpha * b);
-  }
-};
-struct Div {
-  template <class C>
-  HEDDLE_INLINE static C apply(C a, C b, C) {
-    return static_cast<C>(a / b);
-  }
-};
-struct Eq {
-  template <class C>
-  HEDDLE_INLINE static bool apply(C a, C b, C) {
-    return a == b;
-  }
-};
-struct Ne {
-  template <class C>
-  HEDDLE_INLINE static bool apply(C a, C b, C) {
-    return a != b;
-  }
-};
-struct Lt {
-  template <class C>
-  HEDDLE_INLINE static bool apply(C a, C b, C) {
-    return a < b;
-  }
-};
-struct Le {
-  template <class C>
-  HEDDLE_INLINE static bool apply(C a, C b, C) {
-    return a <= b;
-  }
-};
+using binary_ops::Compute;
 
 /// Pointers and strides of one tile; strides in elements.
 template <class Y, class T>
@@ -125,8 +76,7 @@ void run(const BinaryArgs& args) {
   Y* y = static_cast<Y*>(args.y.data);
   const T* a = static_cast<const T*>(args.a.data);
   const T* b = static_cast<const T*>(args.b.data);
-  const auto alpha = static_cast<Compute<Y, T>>(
-      static_cast<std::conditional_t<std::is_integral_v<T>, int64_t, double>>(args.alpha));
+  const auto alpha = binary_ops::alpha_of<Y, T>(args);
   cpu::for_each_tile(nest, [&](const auto& offsets, int64_t rows, int64_t cols) {
     run_tile<F, Y, T>({y + offsets[0], a + offsets[1], b + offsets[2], rows, cols,
                        nest.row_stride(0), nest.row_stride(1), nest.row_stride(2),
@@ -135,35 +85,10 @@ void run(const BinaryArgs& args) {
   });
 }
 
-template <class F>
-void compare(const BinaryArgs& args) {
-  dispatch_all(args.a.dtype, [&]<class T>() { run<F, uint8_t, T>(args); });
-}
-
-template <class F>
-void compute(const BinaryArgs& args) {
-  dispatch_all(args.a.dtype, [&]<class T>() { run<F, T, T>(args); });
-}
-
 }  // namespace
 
 void cpu::binary(const BinaryArgs& args) {
-  switch (args.op) {
-    case BinaryOp::kAdd:
-      return compute<Add>(args);
-    case BinaryOp::kMul:
-      return compute<Mul>(args);
-    case BinaryOp::kDiv:
-      return dispatch_float(args.a.dtype, [&]<class T>() { run<Div, T, T>(args); });
-    case BinaryOp::kEq:
-      return compare<Eq>(args);
-    case BinaryOp::kNe:
-      return compare<Ne>(args);
-    case BinaryOp::kLt:
-      return compare<Lt>(args);
-    case BinaryOp::kLe:
-      return compare<Le>(args);
-  }
+  binary_ops::dispatch(args, [&]<class F, class Y, class T>() { run<F, Y, T>(args); });
 }
 
 }  // namespace heddle

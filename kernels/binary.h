@@ -1,7 +1,7 @@
 #pragma once
 
+#include "heddle/core/stream.h"
 #include "heddle/core/view.h"
-#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -23,6 +23,8 @@ namespace cpu {
 void binary(const BinaryArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(binary, BinaryArgs)
+namespace cuda {
+void binary(const BinaryArgs& args, StreamRef stream);
+}  // namespace cuda
 
 }  // namespace heddle

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "heddle/core/stream.h"
 #include "heddle/core/view.h"
-#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -16,6 +16,8 @@ namespace cpu {
 void copy(const CopyArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(copy, CopyArgs)
+namespace cuda {
+void copy(const CopyArgs& args, StreamRef stream);
+}  // namespace cuda
 
 }  // namespace heddle

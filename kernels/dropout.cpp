@@ -99,7 +99,7 @@ void forward(const DropoutForwardArgs& args) {
                        args.pixels};
     cpu::vectorized([](Tile<T> t, Rng rng, float probability, Compute<T> factor)
                         HEDDLE_VECTOR_LOOP { drop_tile(t, rng, probability, factor); },
-                    tile, *args.rng, args.probability, scale);
+                    tile, args.rng, args.probability, scale);
   });
 }
 

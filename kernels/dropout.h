@@ -1,7 +1,7 @@
 #pragma once
 
 #include "heddle/core/rng.h"
-#include "heddle/kernels/no_cuda_kernel.h"
+#include "heddle/core/stream.h"
 
 namespace heddle {
 
@@ -14,7 +14,7 @@ struct DropoutForwardArgs {
   int64_t images, planes, pixels;
   float probability;
   double scale;
-  const Rng* rng;
+  Rng rng;
   void* y;
   uint8_t* mask;  // may be null
   const void* x;
@@ -35,7 +35,9 @@ void dropout_forward(const DropoutForwardArgs& args);
 void dropout_backward(const DropoutBackwardArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(dropout_forward, DropoutForwardArgs)
-HEDDLE_NO_CUDA_KERNEL(dropout_backward, DropoutBackwardArgs)
+namespace cuda {
+void dropout_forward(const DropoutForwardArgs& args, StreamRef stream);
+void dropout_backward(const DropoutBackwardArgs& args, StreamRef stream);
+}  // namespace cuda
 
 }  // namespace heddle

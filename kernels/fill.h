@@ -1,7 +1,7 @@
 #pragma once
 
+#include "heddle/core/stream.h"
 #include "heddle/core/view.h"
-#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -21,7 +21,9 @@ void fill(const FillArgs& args);
 void arange(const ArangeArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(fill, FillArgs)
-HEDDLE_NO_CUDA_KERNEL(arange, ArangeArgs)
+namespace cuda {
+void fill(const FillArgs& args, StreamRef stream);
+void arange(const ArangeArgs& args, StreamRef stream);
+}  // namespace cuda
 
 }  // namespace heddle

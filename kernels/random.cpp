@@ -2,6 +2,7 @@
 // number of threads gives the same bits.
 #include "heddle/kernels/random.h"
 
+#include "heddle/core/normal.h"
 #include "heddle/kernels/host/convert.h"
 #include "heddle/kernels/host/loop_nest.h"
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "heddle/core/rng.h"
+#include "heddle/core/stream.h"
 #include "heddle/core/view.h"
-#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -22,6 +22,8 @@ namespace cpu {
 void random(const RandomArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(random, RandomArgs)
+namespace cuda {
+void random(const RandomArgs& args, StreamRef stream);
+}  // namespace cuda
 
 }  // namespace heddle

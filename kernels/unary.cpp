@@ -2,11 +2,9 @@
 // 16-bit floats are computed in float32 and rounded once. Deterministic.
 #include "heddle/kernels/unary.h"
 
-#include <cmath>
-
 #include "heddle/kernels/host/isa.h"
 #include "heddle/kernels/host/parallel_for.h"
-#include "heddle/kernels/host/vector_math.h"
+#include "heddle/kernels/unary_ops.h"
 
 namespace heddle {
 namespace {
@@ -15,111 +13,6 @@ constexpr int64_t kGrain = 1 << 15;  // elements a piece: well inside a second-l
 
 template <class T>
 using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-/// Value and derivative of each function; `derivative` is given what saves_result says.
-struct Relu {
-  template <class C>
-  HEDDLE_INLINE static C value(C x) {
-    return x < C(0) ? C(0) : x;  // this way round NaN stays NaN
-  }
-  template <class C>
-  HEDDLE_INLINE static C backward(C dy, C y) {
-    return y > C(0) || y != y ? dy : C(0);
-  }
-};
-struct Gelu {
-  template <class C>
-  HEDDLE_INLINE static C value(C x) {
-    return x * cpu::normal_at(x).cdf;
-  }
-  template <class C>
-  HEDDLE_INLINE static C backward(C dy, C x) {
-    const auto normal = cpu::normal_at(x);
-    return dy * (normal.cdf + x * normal.density);
-  }
-};
-struct Neg {
-  template <class C>
-  HEDDLE_INLINE static C value(C x) {
-    return -x;
-  }
-  template <class C>
-  HEDDLE_INLINE static C backward(C dy, C) {
-    return -dy;
-  }
-};
-struct Exp {
-  template <class C>
-  HEDDLE_INLINE static C value(C x) {
-    return cpu::exp_of(x);
-  }
-  template <class C>
-  HEDDLE_INLINE static C backward(C dy, C y) {
-    return dy * y;
-  }
-};
-struct Log {
-  template <class C>
-  HEDDLE_INLINE static C value(C x) {
-    return std::log(x);
-  }
-  template <class C>
-  HEDDLE_INLINE static C backward(C dy, C x) {
-    return dy / x;
-  }
-};
-struct Sqrt {
-  template <class C>
-  HEDDLE_INLINE static C value(C x) {
-    return std::sqrt(x);
-  }
-  template <class C>
-  HEDDLE_INLINE static C backward(C dy, C y) {
-    return dy / (C(2) * y);
-  }
-};
-struct Tanh {
-  template <class C>
-  HEDDLE_INLINE static C value(C x) {
-    return cpu::tanh_of(x);
-  }
-  template <class C>
-  HEDDLE_INLINE static C backward(C dy, C y) {
-    return dy * (C(1) - y * y);
-  }
-};
-struct Sigmoid {
-  template <class C>
-  HEDDLE_INLINE static C value(C x) {
-    return C(1) / (C(1) + cpu::exp_of(-x));
-  }
-  template <class C>
-  HEDDLE_INLINE static C backward(C dy, C y) {
-    return dy * y * (C(1) - y);
-  }
-};
-
-template <class Body>
-void dispatch_op(UnaryOp op, const Body& body) {
-  switch (op) {
-    case UnaryOp::kRelu:
-      return body.template operator()<Relu>();
-    case UnaryOp::kGelu:
-      return body.template operator()<Gelu>();
-    case UnaryOp::kNeg:
-      return body.template operator()<Neg>();
-    case UnaryOp::kExp:
-      return body.template operator()<Exp>();
-    case UnaryOp::kLog:
-      return body.template operator()<Log>();
-    case UnaryOp::kSqrt:
-      return body.template operator()<Sqrt>();
-    case UnaryOp::kTanh:
-      return body.template operator()<Tanh>();
-    case UnaryOp::kSigmoid:
-      return body.template operator()<Sigmoid>();
-  }
-}
 
 template <class T, class F>
 void forward(const UnaryArgs& args) {
@@ -168,13 +61,13 @@ bool saves_result(UnaryOp op) {
 }
 
 void cpu::unary_forward(const UnaryArgs& args) {
-  dispatch_op(args.op, [&]<class F>() {
+  unary_ops::dispatch(args.op, [&]<class F>() {
     dispatch_float(args.dtype, [&]<class T>() { forward<T, F>(args); });
   });
 }
 
 void cpu::unary_backward(const UnaryBackwardArgs& args) {
-  dispatch_op(args.op, [&]<class F>() {
+  unary_ops::dispatch(args.op, [&]<class F>() {
     dispatch_float(args.dtype, [&]<class T>() { backward<T, F>(args); });
   });
 }

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "heddle/core/stream.h"
 #include "heddle/core/view.h"
-#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -34,7 +34,9 @@ void unary_forward(const UnaryArgs& args);
 void unary_backward(const UnaryBackwardArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(unary_forward, UnaryArgs)
-HEDDLE_NO_CUDA_KERNEL(unary_backward, UnaryBackwardArgs)
+namespace cuda {
+void unary_forward(const UnaryArgs& args, StreamRef stream);
+void unary_backward(const UnaryBackwardArgs& args, StreamRef stream);
+}  // namespace cuda
 
 }  // namespace heddle

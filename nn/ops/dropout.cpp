@@ -38,7 +38,7 @@ Tensor dropout(const Tensor& input, double probability, const Rng& rng, bool tra
   HEDDLE_DISPATCH(
       x.device(), dropout_forward,
       {x.dtype(), image ? x.size(0) : 1, image ? x.size(1) : 1,
-       image ? x.size(2) * x.size(3) : x.numel(), static_cast<float>(probability), scale, &rng,
+       image ? x.size(2) * x.size(3) : x.numel(), static_cast<float>(probability), scale, rng,
        y.raw_data(), records ? mask.data<uint8_t>() : nullptr, x.raw_data()});
   if (records) {
     record("dropout", y, {input}, [mask, scale](const Tensor& dy) {

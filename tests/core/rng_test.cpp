@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "heddle/core/normal.h"
 #include "heddle/tests/support/catch.h"
 
 namespace heddle {

@@ -8,7 +8,7 @@
 /// exp, tanh and the normal distribution's tail as branch-free float32 code, so that loops over
 /// them are vectorised (the C library's are calls). float64 uses the C library. Polynomials are
 /// weighted near-minimax fits; errors are measured over the whole range in tests/ops/unary_test.
-namespace heddle::cpu {
+namespace heddle::math {
 
 /// e^x, to 2 units in the last place. Source: x = n ln 2 + r (Cody and Waite), e^r by polynomial.
 HEDDLE_INLINE float exp_of(float x) {
@@ -77,4 +77,4 @@ HEDDLE_INLINE Normal<double> normal_at(double x) {
   return {0.5 * std::erfc(x * -0.70710678118654752), 0.39894228040143268 * std::exp(-0.5 * x * x)};
 }
 
-}  // namespace heddle::cpu
+}  // namespace heddle::math
