@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
-#include "heddle/apps/bench_kernels/cases.h"
 #include "heddle/apps/bench_kernels/raw_sides.h"
-#include "heddle/kernels/dispatch.h"
+#include "heddle/apps/bench_kernels/sides.h"
 
 namespace heddle::bench {
 namespace {
@@ -13,7 +12,7 @@ struct Layer {
   bool bias_and_relu;
 };
 
-// Batch 64. Of ResNet-18's layers, each shape once.
+// Of ResNet-18's layers, each shape once.
 constexpr Layer kLayers[] = {
     {"simple_cnn.conv1", 3, 32, 32, 3, 1, true},
     {"simple_cnn.conv2", 32, 64, 32, 3, 1, true},
@@ -29,12 +28,10 @@ constexpr Layer kLayers[] = {
     {"resnet18.layer4.0.downsample", 256, 512, 8, 1, 2, false},
     {"resnet18.layer4", 512, 512, 4, 3, 1, false},
 };
-constexpr int64_t kBatch = 64;
-
-ConvWork work_of(const Layer& layer, DType dtype) {
+ConvWork work_of(const Layer& layer, DType dtype, int64_t batch) {
   Conv2dGeometry g;
   g.dtype = dtype;
-  g.batch = kBatch;
+  g.batch = batch;
   g.in_channels = layer.in;
   g.in_h = g.in_w = layer.size;
   g.out_channels = layer.out;
@@ -45,38 +42,39 @@ ConvWork work_of(const Layer& layer, DType dtype) {
   return {g, layer.bias_and_relu, layer.bias_and_relu};
 }
 
-struct Buffers {
-  std::shared_ptr<void> x, w, y, bias;
-};
-
-Buffers buffers_of(const Conv2dGeometry& g) {
-  return {random_buffer(g.batch * g.in_h * g.in_w * g.in_channels, g.dtype),
-          random_buffer(g.out_channels * g.kernel_h * g.kernel_w * g.in_channels, g.dtype),
-          random_buffer(g.batch * g.out_h * g.out_w * g.out_channels, g.dtype),
-          random_buffer(g.out_channels, g.dtype)};
-}
-
-std::vector<Side> prepare(const ConvWork& work, Direction direction) {
-  const Buffers b = buffers_of(work.geometry);
-  const Conv2dGeometry& g = work.geometry;
-  void* const bias = work.bias ? b.bias.get() : nullptr;
-  std::vector<Side> sides;
+Prepared prepare(const ConvWork& work, Direction direction, const Setting& setting) {
+  Conv2dGeometry g = work.geometry;
+  const DType dtype = g.dtype;
+  g.dtype = setting.dtype_of(dtype);
+  const Tensor x = random_input(g.batch * g.in_h * g.in_w * g.in_channels, dtype, setting);
+  const Tensor w =
+      random_input(g.out_channels * g.kernel_h * g.kernel_w * g.in_channels, dtype, setting);
+  const Tensor y = random_input(g.batch * g.out_h * g.out_w * g.out_channels, dtype, setting);
+  const Tensor bias = random_input(g.out_channels, dtype, setting);
+  Prepared prepared;
+  void* const px = prepared.hold(x);
+  void* const pw = prepared.hold(w);
+  void* const py = prepared.hold(y);
+  void* const pbias = work.bias ? prepared.hold(bias) : nullptr;
   if (direction == Direction::kForward) {
-    const Conv2dForwardArgs args{g, b.y.get(), b.x.get(), b.w.get(), bias, work.relu};
-    add_own_sides(args, HEDDLE_CPU_CANDIDATES(args, conv2d_forward), b, sides);
+    const Conv2dForwardArgs args{g, py, px, pw, pbias, work.relu};
+    HEDDLE_ADD_SIDES(prepared, setting, conv2d_forward, args);
+    prepared.result = y;
   } else if (direction == Direction::kData) {
-    const Conv2dBackwardDataArgs args{g, b.x.get(), b.y.get(), b.w.get()};
-    add_own_sides(args, HEDDLE_CPU_CANDIDATES(args, conv2d_backward_data), b, sides);
+    const Conv2dBackwardDataArgs args{g, px, py, pw};
+    HEDDLE_ADD_SIDES(prepared, setting, conv2d_backward_data, args);
+    prepared.result = x;
   } else {
-    const Conv2dBackwardWeightArgs args{g, b.w.get(), bias, b.x.get(), b.y.get()};
-    add_own_sides(args, HEDDLE_CPU_CANDIDATES(args, conv2d_backward_weight), b, sides);
+    const Conv2dBackwardWeightArgs args{g, pw, pbias, px, py};
+    HEDDLE_ADD_SIDES(prepared, setting, conv2d_backward_weight, args);
+    prepared.result = w;
   }
-  add_raw_sides(work, direction, sides);
-  return sides;
+  if (setting.beside_onednn()) add_raw_sides(work, direction, prepared.sides);
+  return prepared;
 }
 
-Case case_of(const Layer& layer, Direction direction, DType dtype) {
-  const ConvWork work = work_of(layer, dtype);
+Case case_of(const Layer& layer, Direction direction, DType dtype, int64_t batch) {
+  const ConvWork work = work_of(layer, dtype, batch);
   const Conv2dGeometry& g = work.geometry;
   const int64_t x = g.batch * g.in_h * g.in_w * g.in_channels;
   const int64_t y = g.batch * g.out_h * g.out_w * g.out_channels;
@@ -86,7 +84,7 @@ Case case_of(const Layer& layer, Direction direction, DType dtype) {
   result.dtype = dtype;
   result.flops = 2.0 * static_cast<double>(y * taps);
   result.bytes = static_cast<double>((x + y + g.out_channels * taps) * size_of(dtype));
-  result.prepare = [work, direction] { return prepare(work, direction); };
+  result.prepare = [work, direction](const Setting& s) { return prepare(work, direction, s); };
   return result;
 }
 
@@ -104,13 +102,13 @@ std::string_view name_of(Direction direction) {
   return "unknown";
 }
 
-std::vector<Case> conv2d_cases() {
+std::vector<Case> conv2d_cases(const Scale& scale) {
   std::vector<Case> cases;
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16})
+  for (const DType dtype : scale.dtypes)
     for (const Layer& layer : kLayers)
       for (const Direction direction : {Direction::kForward, Direction::kData, Direction::kWeight})
         if (direction != Direction::kData || layer.in != 3)  // images need no gradient
-          cases.push_back(case_of(layer, direction, dtype));
+          cases.push_back(case_of(layer, direction, dtype, scale.batch));
   return cases;
 }
 

@@ -87,7 +87,7 @@ RawPrimitive make(const ConvWork& work, Direction direction, Tag images) {
 
 }  // namespace
 
-void add_raw_sides(const ConvWork& work, Direction direction, std::vector<Side>& sides) {
+void add_raw_sides(const ConvWork& work, Direction direction, Sides& sides) {
   for (const auto& [name, images] :
        {std::pair{"oneDNN blocked", Tag::any}, std::pair{"oneDNN channels-last", Tag::nhwc}})
     try {

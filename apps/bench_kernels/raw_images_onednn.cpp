@@ -13,20 +13,6 @@ dnnl::memory zeros(const Desc& desc) {
   return memory;
 }
 
-RawPrimitive relu(const ImageWork& work, Direction direction, const Desc& x) {
-  const auto filled = [&] { return random_memory(x, work.dtype); };
-  if (direction == Direction::kForward) {
-    RawPrimitive primitive(relu_forward_pd(x));
-    primitive.bind(DNNL_ARG_SRC, filled()).bind(DNNL_ARG_DST, filled());
-    return primitive;
-  }
-  RawPrimitive primitive(relu_backward_pd(x));
-  primitive.bind(DNNL_ARG_DST, filled())
-      .bind(DNNL_ARG_DIFF_DST, filled())
-      .bind(DNNL_ARG_DIFF_SRC, filled());
-  return primitive;
-}
-
 RawPrimitive pool(const ImageWork& work, Direction direction, const Desc& x) {
   const bool is_max = work.op == ImageOp::kMaxPool;
   const int64_t kernel = work.op == ImageOp::kGlobalAverage ? work.size : 2;
@@ -78,14 +64,14 @@ RawPrimitive batch_norm(const ImageWork& work, Direction direction, const Desc& 
 }
 
 RawPrimitive make(const ImageWork& work, Direction direction, const Desc& x) {
-  if (work.op == ImageOp::kRelu) return relu(work, direction, x);
   if (work.op == ImageOp::kBatchNorm) return batch_norm(work, direction, x);
   return pool(work, direction, x);
 }
 
 }  // namespace
 
-void add_raw_sides(const ImageWork& work, Direction direction, std::vector<Side>& sides) {
+void add_raw_sides(const ImageWork& work, Direction direction, Sides& sides) {
+  if (work.op == ImageOp::kDropout) return;  // oneDNN has none
   const auto effective = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
   const auto avx512 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
   const Tag blocked = (effective & avx512) == avx512 ? Tag::nChw16c : Tag::nChw8c;

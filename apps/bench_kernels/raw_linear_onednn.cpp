@@ -92,7 +92,7 @@ RawPrimitive product(const LinearWork& work, Direction direction) {
 }
 
 template <class Make>
-void add_side(const char* name, const Make& make, std::vector<Side>& sides) try {
+void add_side(const char* name, const Make& make, Sides& sides) try {
   const auto primitive = std::make_shared<RawPrimitive>(make());
   sides.push_back({name, [primitive] { primitive->run(); }});
 } catch (const dnnl::error&) {
@@ -101,7 +101,7 @@ void add_side(const char* name, const Make& make, std::vector<Side>& sides) try 
 
 }  // namespace
 
-void add_raw_sides(const LinearWork& work, Direction direction, std::vector<Side>& sides) {
+void add_raw_sides(const LinearWork& work, Direction direction, Sides& sides) {
   add_side(
       "oneDNN blocked", [&] { return inner_product(work, direction, Tag::any); }, sides);
   add_side(

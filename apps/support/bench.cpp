@@ -16,16 +16,9 @@
 namespace heddle::bench {
 namespace {
 
-double seconds_of(const std::function<void()>& run, int64_t repeats) {
-  const auto begin = std::chrono::steady_clock::now();
-  for (int64_t i = 0; i < repeats; ++i) run();
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  return elapsed.count() / static_cast<double>(repeats);
-}
-
-int64_t repeats_of(const Side& side, const Rounds& rounds) {
+int64_t repeats_of(const Side& side, const Rounds& rounds, const Stopwatch& stopwatch) {
   side.run();
-  const double once = std::min(seconds_of(side.run, 1), seconds_of(side.run, 1));
+  const double once = std::min(stopwatch(side.run, 1), stopwatch(side.run, 1));
   return std::clamp<int64_t>(static_cast<int64_t>(rounds.sample_seconds / std::max(once, 1e-9)) + 1,
                              1, 100000);
 }
@@ -56,17 +49,25 @@ double Timing::spread() const {
   return (sorted[sorted.size() - 1 - cut] - sorted[cut]) / median();
 }
 
-std::vector<Timing> measure(const std::vector<Side>& sides, const Rounds& rounds) {
+double host_seconds(const std::function<void()>& run, int64_t repeats) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < repeats; ++i) run();
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  return elapsed.count() / static_cast<double>(repeats);
+}
+
+std::vector<Timing> measure(const std::vector<Side>& sides, const Rounds& rounds,
+                            const Stopwatch& stopwatch) {
   std::vector<int64_t> repeats;
   std::vector<Timing> timings;
   for (const Side& side : sides) {
-    repeats.push_back(repeats_of(side, rounds));
+    repeats.push_back(repeats_of(side, rounds, stopwatch));
     timings.push_back({side.name, {}});
   }
   for (int64_t round = 0; round < rounds.count; ++round)
     for (size_t turn = 0; turn < sides.size(); ++turn) {
       const size_t i = (turn + static_cast<size_t>(round)) % sides.size();
-      timings[i].samples.push_back(seconds_of(sides[i].run, repeats[i]));
+      timings[i].samples.push_back(stopwatch(sides[i].run, repeats[i]));
     }
   return timings;
 }

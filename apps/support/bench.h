@@ -29,8 +29,13 @@ struct Timing {
   double spread() const;  ///< (highest - lowest) / median, without the worst round at either end.
 };
 
+/// Seconds of one call of `run`, when it is called `repeats` times.
+using Stopwatch = std::function<double(const std::function<void()>& run, int64_t repeats)>;
+double host_seconds(const std::function<void()>& run, int64_t repeats);
+
 /// Times every side in each round, starting with another side in each.
-std::vector<Timing> measure(const std::vector<Side>& sides, const Rounds& rounds);
+std::vector<Timing> measure(const std::vector<Side>& sides, const Rounds& rounds,
+                            const Stopwatch& stopwatch = host_seconds);
 
 /// The median of reference / timing over rounds: above 1, `timing` is the faster.
 double speedup(const Timing& timing, const Timing& reference);

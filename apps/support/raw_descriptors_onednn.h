@@ -14,19 +14,35 @@ inline dnnl::memory::dims dims_of(const dnnl::memory::desc& desc) {
 #endif
 }
 
-/// dx = dy where y > 0.
-inline dnnl::eltwise_backward::primitive_desc relu_backward_pd(const dnnl::memory::desc& desc) {
-  const auto kind = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
+/// y = f(x); alpha is the slope of a linear function.
+inline dnnl::eltwise_forward::primitive_desc eltwise_forward_pd(dnnl::algorithm kind,
+                                                                const dnnl::memory::desc& desc,
+                                                                float alpha = 0.0F) {
   const auto training = dnnl::prop_kind::forward_training;
 #if DNNL_VERSION_MAJOR >= 3
-  const auto hint = onednn::make_pd<dnnl::eltwise_forward>(onednn::attributes(), training, kind,
-                                                           desc, desc, 0.0F, 0.0F);
-  return onednn::make_backward_pd<dnnl::eltwise_backward>(hint, kind, desc, desc, desc, 0.0F, 0.0F);
+  return onednn::make_pd<dnnl::eltwise_forward>(onednn::attributes(), training, kind, desc, desc,
+                                                alpha, 0.0F);
 #else
-  const auto hint = onednn::make_pd<dnnl::eltwise_forward>(onednn::attributes(), training, kind,
-                                                           desc, 0.0F, 0.0F);
-  return onednn::make_backward_pd<dnnl::eltwise_backward>(hint, kind, desc, desc, 0.0F, 0.0F);
+  return onednn::make_pd<dnnl::eltwise_forward>(onednn::attributes(), training, kind, desc, alpha,
+                                                0.0F);
 #endif
+}
+
+inline dnnl::eltwise_backward::primitive_desc eltwise_backward_pd(dnnl::algorithm kind,
+                                                                  const dnnl::memory::desc& desc,
+                                                                  float alpha = 0.0F) {
+  const auto hint = eltwise_forward_pd(kind, desc, alpha);
+#if DNNL_VERSION_MAJOR >= 3
+  return onednn::make_backward_pd<dnnl::eltwise_backward>(hint, kind, desc, desc, desc, alpha,
+                                                          0.0F);
+#else
+  return onednn::make_backward_pd<dnnl::eltwise_backward>(hint, kind, desc, desc, alpha, 0.0F);
+#endif
+}
+
+/// dx = dy where y > 0.
+inline dnnl::eltwise_backward::primitive_desc relu_backward_pd(const dnnl::memory::desc& desc) {
+  return eltwise_backward_pd(dnnl::algorithm::eltwise_relu_use_dst_for_bwd, desc);
 }
 
 struct BatchNormPds {
@@ -77,16 +93,20 @@ inline PoolPds pool_pds(dnnl::algorithm kind, const dnnl::memory::desc& x,
 #endif
 }
 
-/// max(0, x) forward.
-inline dnnl::eltwise_forward::primitive_desc relu_forward_pd(const dnnl::memory::desc& desc) {
-  const auto kind = dnnl::algorithm::eltwise_relu;
+#if DNNL_VERSION_MAJOR >= 3
+using LogSoftmaxForward = dnnl::softmax_forward;
+#else
+using LogSoftmaxForward = dnnl::logsoftmax_forward;
+#endif
+
+/// Along the rows of a matrix.
+inline LogSoftmaxForward::primitive_desc log_softmax_forward_pd(const dnnl::memory::desc& desc) {
   const auto training = dnnl::prop_kind::forward_training;
 #if DNNL_VERSION_MAJOR >= 3
-  return onednn::make_pd<dnnl::eltwise_forward>(onednn::attributes(), training, kind, desc, desc,
-                                                0.0F, 0.0F);
+  return onednn::make_pd<LogSoftmaxForward>(onednn::attributes(), training,
+                                            dnnl::algorithm::softmax_log, desc, desc, 1);
 #else
-  return onednn::make_pd<dnnl::eltwise_forward>(onednn::attributes(), training, kind, desc, 0.0F,
-                                                0.0F);
+  return onednn::make_pd<LogSoftmaxForward>(onednn::attributes(), training, desc, 1);
 #endif
 }
 

@@ -2,6 +2,7 @@
 // 2 at once, with one line that names flag, value and what is allowed, and leaves no trace.
 #include <filesystem>
 
+#include "heddle/core/device.h"
 #include "heddle/tests/apps/train_cifar.h"
 
 namespace heddle::test {
