@@ -108,9 +108,9 @@ void run_copy(const Copy& copy) {
   if (copy.staged) {
     from = copy.staged.get();
   } else {
-    note_range(from, shape.extent(source_pitch), Touch::kRead);
+    note_range(from, shape.extent(source_pitch), Use::kRead);
   }
-  note_range(copy.destination, shape.extent(shape.destination_pitch), Touch::kWrite);
+  note_range(copy.destination, shape.extent(shape.destination_pitch), Use::kWrite);
   for (size_t row = 0; row < shape.height; ++row) {
     std::byte* const to = copy.destination + row * shape.destination_pitch;
     tell_observer(copy, from + row * source_pitch, to, shape.width);
@@ -193,7 +193,7 @@ cudaError_t submit_memset(Lock& lock, void* pointer, int value, size_t bytes, CU
     return cudaErrorInvalidValue;
   }
   const auto run = [pointer, value, bytes] {
-    note_range(pointer, bytes, Touch::kWrite);
+    note_range(pointer, bytes, Use::kWrite);
     if (MemoryObserver* observer = memory_observer()) observer->on_host_write(pointer, bytes);
     std::memset(pointer, value, bytes);
   };

@@ -9,16 +9,16 @@
 namespace cudasim {
 namespace {
 
-/// One touch of a range, by whom and when.
+/// One use of a range, by whom and when.
 struct Record {
   size_t first, last;
-  Touch touch;
+  Use use;
   int timeline;
   uint64_t tick;
   std::shared_ptr<const Operation> operation;  ///< null: the host
   const char* host_call;
 
-  bool writes() const { return touch != Touch::kRead; }
+  bool writes() const { return use != Use::kRead; }
 };
 
 struct History {
@@ -67,11 +67,11 @@ std::string describe(const Record& record) {
 }
 
 OrderFault fault_of(const Record& earlier, const Record& later, bool ordered) {
-  if (earlier.touch == Touch::kFree) {
+  if (earlier.use == Use::kFree) {
     return ordered ? OrderFault::kUseAfterFree : OrderFault::kFreedInUse;
   }
-  if (later.touch == Touch::kFree) return OrderFault::kFreedInUse;
-  if (earlier.touch == Touch::kAllocate) return OrderFault::kUseBeforeAlloc;
+  if (later.use == Use::kFree) return OrderFault::kFreedInUse;
+  if (earlier.use == Use::kAllocate) return OrderFault::kUseBeforeAlloc;
   return OrderFault::kMissingWait;
 }
 
@@ -96,9 +96,10 @@ void add(const Allocation& allocation, const Clock& clock, Record record) {
   for (const Record& earlier : records) {
     const bool overlap = earlier.first < record.last && record.first < earlier.last;
     if (!overlap || (!earlier.writes() && !record.writes())) continue;
+    if (earlier.use == Use::kAllocate && record.use == Use::kFree) continue;  // touches nothing
     const bool ordered = clock.at(earlier.timeline) >= earlier.tick;
-    if (ordered && earlier.touch != Touch::kFree) continue;
-    if (worst == nullptr || earlier.touch == Touch::kFree) {
+    if (ordered && earlier.use != Use::kFree) continue;
+    if (worst == nullptr || earlier.use == Use::kFree) {
       worst = &earlier;
       worst_ordered = ordered;
     }
@@ -106,7 +107,7 @@ void add(const Allocation& allocation, const Clock& clock, Record record) {
   if (worst != nullptr) report(allocation, *worst, record, worst_ordered);
   std::erase_if(records, [&](const Record& earlier) {
     return earlier.first >= record.first && earlier.last <= record.last &&
-           earlier.touch != Touch::kFree && (record.writes() || !earlier.writes()) &&
+           earlier.use != Use::kFree && (record.writes() || !earlier.writes()) &&
            clock.at(earlier.timeline) >= earlier.tick;
   });
   if (records.size() >= kMaxRecords) records.erase(records.begin());
@@ -145,24 +146,24 @@ void host_waited_for(const Clock& clock) {
   host().clock.join(clock);
 }
 
-void note_touch(const Operation& operation, const Allocation& allocation, size_t first, size_t last,
-                Touch touch) {
+void note_use(const Operation& operation, const Allocation& allocation, size_t first, size_t last,
+              Use use) {
   if (!order_checks() || first >= last) return;
   const std::lock_guard lock(history_mutex());
   add(allocation, operation.clock,
       {.first = first,
        .last = last,
-       .touch = touch,
+       .use = use,
        .timeline = operation.timeline,
        .tick = operation.tick,
        .operation = operation.shared_from_this(),
        .host_call = nullptr});
 }
 
-void note_host_touch(const Allocation& allocation, size_t first, size_t last, Touch touch,
-                     const char* what) {
+void note_host_use(const Allocation& allocation, size_t first, size_t last, Use use,
+                   const char* what) {
   if (current_operation != nullptr) {
-    note_touch(*current_operation, allocation, first, last, touch);
+    note_use(*current_operation, allocation, first, last, use);
     return;
   }
   if (!order_checks() || first >= last) return;
@@ -172,26 +173,26 @@ void note_host_touch(const Allocation& allocation, size_t first, size_t last, To
   add(allocation, host().clock,
       {.first = first,
        .last = last,
-       .touch = touch,
+       .use = use,
        .timeline = kHostTimeline,
        .tick = tick,
        .operation = nullptr,
        .host_call = what});
 }
 
-void note_range(const void* address, size_t bytes, Touch touch) {
+void note_range(const void* address, size_t bytes, Use use) {
   const Allocation* allocation = find_allocation(address);
   if (allocation == nullptr || current_operation == nullptr) return;
   const auto first = static_cast<size_t>(static_cast<const std::byte*>(address) - allocation->base);
-  note_touch(*current_operation, *allocation, first, first + bytes, touch);
+  note_use(*current_operation, *allocation, first, first + bytes, use);
 }
 
 void host_access(const void* pointer, size_t bytes, bool write) {
   const Allocation* allocation = find_allocation(pointer);
   if (allocation == nullptr) return;
   const auto first = static_cast<size_t>(static_cast<const std::byte*>(pointer) - allocation->base);
-  note_host_touch(*allocation, first, first + bytes, write ? Touch::kWrite : Touch::kRead,
-                  write ? "write" : "read");
+  note_host_use(*allocation, first, first + bytes, write ? Use::kWrite : Use::kRead,
+                write ? "write" : "read");
 }
 
 }  // namespace cudasim

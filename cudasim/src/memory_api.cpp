@@ -74,7 +74,7 @@ cudaError_t allocate_from(Lock& lock, CUmemPoolHandle_st& pool, void** pointer, 
   runtime().alive.insert(allocation);
   announce(*allocation);
   const OperationPtr operation = enqueue(lock, stream, {.kind = "allocation of", .bytes = bytes});
-  note_touch(*operation, *allocation, 0, bytes, Touch::kAllocate);
+  note_use(*operation, *allocation, 0, bytes, Use::kAllocate);
   *pointer = allocation->base;
   return cudaSuccess;
 }
@@ -88,7 +88,7 @@ cudaError_t free_now(Lock& lock, const Allocation& allocation) {
     give_to_pool(*allocation.pool, allocation.bytes);
   }
   const char* call = allocation.kind == MemoryKind::kPinned ? "cudaFreeHost" : "cudaFree";
-  note_host_touch(allocation, 0, allocation.bytes, Touch::kFree, call);
+  note_host_use(allocation, 0, allocation.bytes, Use::kFree, call);
   runtime().alive.erase(&allocation);
   end_allocation(allocation);
   return cudaSuccess;
@@ -108,7 +108,7 @@ cudaError_t free_in_order(Lock& lock, const Allocation& allocation, CUstream_st&
   change(allocation).free_queued = true;
   runtime().alive.erase(&allocation);
   const auto end = [&allocation] {
-    note_touch(*current_operation, allocation, 0, allocation.bytes, Touch::kFree);
+    note_use(*current_operation, allocation, 0, allocation.bytes, Use::kFree);
     end_allocation(allocation);
   };
   enqueue(lock, stream, {.kind = "free of", .bytes = allocation.bytes, .run = end});

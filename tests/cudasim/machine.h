@@ -50,8 +50,14 @@ inline cudaEvent_t new_event(unsigned int flags = cudaEventDisableTiming) {
 
 /// `after` waits for all that `before` has now.
 inline void order(cudaStream_t before, cudaStream_t after) {
+  int device = 0;
+  int outer = 0;
+  REQUIRE_CUDA(cudaGetDevice(&outer));
+  REQUIRE_CUDA(cudaStreamGetDevice(before, &device));
+  REQUIRE_CUDA(cudaSetDevice(device));
   cudaEvent_t event = new_event();
   REQUIRE_CUDA(cudaEventRecord(event, before));
+  REQUIRE_CUDA(cudaSetDevice(outer));
   REQUIRE_CUDA(cudaStreamWaitEvent(after, event));
   REQUIRE_CUDA(cudaEventDestroy(event));
 }
