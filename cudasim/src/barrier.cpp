@@ -97,9 +97,12 @@ int __syncthreads_or(int predicate) {
   return wait_for_block(predicate, __builtin_return_address(0)).result_or;
 }
 
-void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+void __threadfence() {
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+  cudasim::observer::on_fence(*cudasim::lane_here().block);
+}
 void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+void __threadfence_system() { __threadfence(); }
 
 void __nanosleep(unsigned int) { cudasim::lane_here().block->engine->yield(); }
 

@@ -21,6 +21,9 @@ void on_block_barrier(Block& block);
 /// The lanes of `mask` have come to __syncwarp.
 void on_warp_sync(Block& block, int warp, unsigned mask);
 
+/// A thread calls __threadfence.
+void on_fence(Block& block);
+
 /// An access that a helper or an atomic reports. `pc` lies in the caller.
 void on_access(Lane& lane, const void* address, size_t bytes, Access kind, const void* pc);
 

@@ -1,6 +1,7 @@
 // Blocks of threads: indices, barriers, shared memory, warps.
 #include "heddle/tests/cudasim/support.h"
 
+#include <cudasim/findings.h>
 #include <cmath>
 
 #include "heddle/kernels/device/shared.cuh"
@@ -90,6 +91,7 @@ __global__ void fresh_shared_kernel(int* stale) {
 }
 
 TEST_CASE("a block does not find what the one before it left") {
+  const cudasim::ExpectFindings planted;
   DeviceArray<int> stale(1);
   run(fresh_shared_kernel, {.grid = 5, .block = 32}, stale.data());
   REQUIRE(stale.values()[0] == 0);
@@ -103,6 +105,7 @@ __global__ void early_exit_kernel(int* out) {
 }
 
 TEST_CASE("threads that have ended are not waited for") {
+  const cudasim::ExpectFindings planted;
   DeviceArray<int> out(70);
   run(early_exit_kernel, {.block = 128}, out.data());
   for (const int value : out.values()) REQUIRE(value == 71);
@@ -143,6 +146,7 @@ __global__ void landing_kernel(const float* in, float* out) {
 }
 
 TEST_CASE("asynchronous copies land at their wait and no earlier") {
+  const cudasim::ExpectFindings planted;
   std::vector<float> in(256);
   for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i + 1);
   DeviceArray<float> source(in);

@@ -3,6 +3,7 @@
 
 #include <stdexcept>
 
+#include <cudasim/findings.h>
 #include "heddle/kernels/device/shared.cuh"
 
 namespace heddle::test {
@@ -18,6 +19,7 @@ __global__ void some_wait_kernel(float* out) {
 }
 
 TEST_CASE("threads that wait for each other in different places end the launch") {
+  const cudasim::ExpectFindings planted;
   const std::string text = failure_of(some_wait_kernel, {.block = 64}, nullptr);
   REQUIRE_THAT(text, ContainsSubstring("block (0, 0, 0): the block cannot go on: of 64 threads, 32 "
                                        "wait at a barrier, 32 in a warp collective"));
@@ -32,6 +34,7 @@ __global__ void throwing_kernel(int block) {
 }
 
 TEST_CASE("a kernel that throws ends its launch and no other") {
+  const cudasim::ChecksScope off(cudasim::Checks::kOff);  // the exception is memory of the host
   const std::string text = failure_of(throwing_kernel, {.grid = 4, .block = 32}, 2);
   REQUIRE_THAT(text, ContainsSubstring("block (2, 0, 0): the kernel threw: bad luck"));
   run(throwing_kernel, {.grid = 4, .block = 32}, -1);
