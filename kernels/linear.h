@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "heddle/core/stream.h"
 #include "heddle/core/view.h"
-#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -50,9 +50,11 @@ void linear_backward_data(const LinearBackwardDataArgs& args);
 void linear_backward_weight(const LinearBackwardWeightArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(linear_forward, LinearForwardArgs)
-HEDDLE_NO_CUDA_KERNEL(linear_backward_data, LinearBackwardDataArgs)
-HEDDLE_NO_CUDA_KERNEL(linear_backward_weight, LinearBackwardWeightArgs)
+namespace cuda {
+void linear_forward(const LinearForwardArgs& args, StreamRef stream);
+void linear_backward_data(const LinearBackwardDataArgs& args, StreamRef stream);
+void linear_backward_weight(const LinearBackwardWeightArgs& args, StreamRef stream);
+}  // namespace cuda
 
 namespace onednn {
 void linear_forward(const LinearForwardArgs& args);

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "heddle/core/stream.h"
 #include "heddle/core/view.h"
-#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -21,6 +21,8 @@ namespace cpu {
 void matmul(const MatmulArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(matmul, MatmulArgs)
+namespace cuda {
+void matmul(const MatmulArgs& args, StreamRef stream);
+}  // namespace cuda
 
 }  // namespace heddle

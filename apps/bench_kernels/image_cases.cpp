@@ -83,7 +83,6 @@ void add_dropout(const ImageWork& work, const Images& images, const Setting& set
                  Prepared& prepared) {
   const DType dtype = setting.dtype_of(work.dtype);
   const int64_t n = x_size(work);
-  static const Rng rng(1, RngPurpose::kDropout);
   auto* const mask = static_cast<uint8_t*>(prepared.hold(random_input(n, DType::kUInt8, setting)));
   if (images.forward) {
     const DropoutForwardArgs args{.dtype = dtype,
@@ -92,7 +91,7 @@ void add_dropout(const ImageWork& work, const Images& images, const Setting& set
                                   .pixels = work.size * work.size,
                                   .probability = 0.5F,
                                   .scale = 2.0,
-                                  .rng = &rng,
+                                  .rng = Rng(1, RngPurpose::kDropout),
                                   .y = images.y,
                                   .mask = mask,
                                   .x = images.x};

@@ -47,7 +47,7 @@ __forceinline__ float half_to_float(uint16_t bits) {
     word += 0x38000000U;
   } else if (magnitude != 0) {
     const uint32_t shift = static_cast<uint32_t>(std::countl_zero(magnitude)) - 8;
-    word = (magnitude << shift & 0x7fffffU) | (134U - shift) << 23;
+    word = (magnitude << shift & 0x7fffffU) | (126U - shift) << 23;
   }
   return std::bit_cast<float>(sign | word);
 }
