@@ -52,14 +52,22 @@ bool is_constant(const Touch& touch) {
          });
 }
 
+// What warp_exchange gave the lane to read.
+bool is_exchange_row(const Touch& touch) {
+  const Exchange* exchange = touch.lane->exchange;
+  if (exchange == nullptr || touch.kind != Access::kRead) return false;
+  const auto begin = reinterpret_cast<uintptr_t>(exchange->rows.data());
+  return touch.address >= begin && touch.address + touch.bytes <= begin + exchange->rows.size();
+}
+
 /// The shadow of the allocation on whose page the address lies, or a finding that ends the launch;
-/// null for constants of the program.
+/// null for constants of the program and what the engine lends.
 ShadowMap* find_map(BlockChecks& checks, const Touch& touch) {
   const auto* pointer = reinterpret_cast<const void*>(touch.address);
   const int device = touch.lane->block->launch->device;
   const Allocation* allocation = find_allocation(pointer);
   if (allocation == nullptr) {
-    if (is_constant(touch)) return nullptr;
+    if (is_exchange_row(touch) || is_constant(touch)) return nullptr;
     const bool simulated = device_of_address(pointer) != kForeignAddress || touch.address < 4096;
     end_with(simulated ? FindingKind::kOutOfBounds : FindingKind::kHostPointer, touch);
   }

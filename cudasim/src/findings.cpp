@@ -23,6 +23,8 @@ std::string short_path(const std::string& file) {
   return file.rfind(here, 0) == 0 ? file.substr(here.size()) : file;
 }
 
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
 std::string triple(const std::array<uint32_t, 3>& v) {
   return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) +
          ")";
@@ -33,6 +35,10 @@ std::string access_text(const FindingAccess& access) {
       access.what + " by thread " + triple(access.thread) + " of block " + triple(access.block);
   if (!access.file.empty()) {
     text += "\n      at " + short_path(access.file) + ":" + std::to_string(access.line);
+    if (access.frames.size() > 1) {
+      text += ", inlined:";
+      for (const std::string& frame : access.frames) text += " " + base_name(frame);
+    }
   } else if (access.return_address != 0) {
     text += "\n      at " + place_text({}, access.return_address);
   }

@@ -47,7 +47,11 @@ std::array<uint32_t, 3> place_in(uint64_t linear, const dim3& size) {
 }
 
 void set_source(FindingAccess& access, uintptr_t return_address) {
-  const SourceFrame frame = source_at(return_address);
+  const std::vector<SourceFrame> frames = frames_at(return_address);
+  const SourceFrame frame = shown_frame(frames);
+  for (const SourceFrame& each : frames) {
+    access.frames.push_back(each.file + ":" + std::to_string(each.line));
+  }
   access.return_address = return_address;
   access.file = frame.file;
   access.line = frame.line;

@@ -124,6 +124,15 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
+bool is_helper(const std::string& file) {
+  for (const std::string_view part :
+       {"/cudasim/include/", "/include/c++/", "device/vector.cuh", "device/vector_space.cuh",
+        "device/ldmatrix.cuh", "device/cp_async.cuh", "device/atomic.cuh", "device/shared.cuh"}) {
+    if (contains(file, part)) return true;
+  }
+  return false;
+}
+
 // Drops "(anonymous namespace)::", the arguments and the return type of a function template.
 std::string short_name(std::string name) {
   for (const std::string_view part : {"(anonymous namespace)::", "heddle::cuda::", "heddle::"}) {
@@ -171,16 +180,14 @@ std::vector<SourceFrame> frames_at(uintptr_t return_address) {
   return frames;
 }
 
-SourceFrame source_at(uintptr_t return_address) {
-  const std::vector<SourceFrame> frames = frames_at(return_address);
+SourceFrame shown_frame(const std::vector<SourceFrame>& frames) {
   for (const SourceFrame& frame : frames) {
-    const bool helper = contains(frame.file, "kernels/device/") ||
-                        contains(frame.file, "/cudasim/include/") ||
-                        contains(frame.file, "/include/c++/");
-    if (!helper) return frame;
+    if (!is_helper(frame.file)) return frame;
   }
   return frames.empty() ? SourceFrame{} : frames.back();
 }
+
+SourceFrame source_at(uintptr_t return_address) { return shown_frame(frames_at(return_address)); }
 
 std::string place_text(const SourceFrame& frame, uintptr_t return_address) {
   if (!frame.file.empty()) return frame.file + ":" + std::to_string(frame.line);

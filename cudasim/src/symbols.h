@@ -18,7 +18,8 @@ struct SourceFrame {
 /// known.
 std::vector<SourceFrame> frames_at(uintptr_t return_address);
 
-/// The innermost frame that is not a helper (kernels/device, cudasim): the line to show.
+/// The innermost frame that is not of a helper that performs accesses: the line to show.
+SourceFrame shown_frame(const std::vector<SourceFrame>& frames);
 SourceFrame source_at(uintptr_t return_address);
 
 /// "kernels/unary.cu:41", or the address in hexadecimal.

@@ -52,6 +52,7 @@ struct FindingAccess {
   std::array<uint32_t, 3> thread{};
   std::string file;  ///< as the compiler was given it; empty where it is unknown
   int line = 0;
+  std::vector<std::string> frames;  ///< "file:line" of inlined functions, the innermost first
   uintptr_t return_address = 0;
 };
 
