@@ -23,12 +23,12 @@ void host_waited_for(const Clock& clock);
 
 /// The operation touches bytes [first, last) of the allocation now.
 void note_use(const Operation& operation, const Allocation& allocation, size_t first, size_t last,
-                Use use);
+              Use use);
 
 /// The host does: a call of the API named by `what`, or a read or write that was announced. Inside
 /// a host function it is that operation that does.
 void note_host_use(const Allocation& allocation, size_t first, size_t last, Use use,
-                     const char* what);
+                   const char* what);
 
 /// Bytes that an operation copies or sets: notes them where they are simulated memory.
 void note_range(const void* address, size_t bytes, Use use);

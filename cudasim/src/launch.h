@@ -10,6 +10,8 @@
 
 namespace cudasim {
 
+class KernelAccesses;
+
 /// One launch of a kernel, its configuration already found valid.
 struct Launch {
   const void* function = nullptr;  ///< address of the kernel
@@ -21,7 +23,8 @@ struct Launch {
   size_t shared_limit = size_t{48} << 10;  ///< of dynamic and static shared memory together
   KernelCall kernel;
   BlockRange range;
-  uint64_t id = 0;  ///< counts launches, for reports
+  uint64_t id = 0;                     ///< counts launches, for reports
+  KernelAccesses* accesses = nullptr;  ///< where to note what it touches; null: nowhere
 };
 
 struct LaunchResult {

@@ -1,8 +1,10 @@
 #include <algorithm>
 
 #include "cudasim/execution.h"
+#include "cudasim/order.h"
 #include "cudasim/runtime_api.h"
 #include "error.h"
+#include "kernel_accesses.h"
 #include "launch.h"
 #include "stream.h"
 
@@ -29,10 +31,19 @@ cudaError_t check_configuration(const cudaLaunchConfig_t& config, const Card& ca
 }
 
 /// Runs the kernel, or skips it on a device that has failed.
-void run_launch(const Launch& launch) {
+void run_launch(const Launch& launch, bool note_accesses) {
   Device& device = runtime().devices[static_cast<size_t>(launch.device)];
   if (device.sticky != cudaSuccess) return;
-  if (execute(launch).failed) device.sticky = cudaErrorLaunchFailure;
+  KernelAccesses accesses;
+  Launch running = launch;
+  if (note_accesses && order_checks()) running.accesses = &accesses;
+  if (execute(running).failed) device.sticky = cudaErrorLaunchFailure;
+  accesses.report(*current_operation);
+}
+
+/// In a single stream everything is ordered: what kernels touch need not be noted.
+bool several_streams(const Runtime& state) {
+  return state.n_streams_made + (state.current().legacy_stream->ticks > 0 ? 1 : 0) > 1;
 }
 
 cudaError_t submit_launch(Lock& lock, const cudaLaunchConfig_t& config, const void* function,
@@ -60,8 +71,10 @@ cudaError_t submit_launch(Lock& lock, const cudaLaunchConfig_t& config, const vo
   launch.range = current_block_range();
   launch.id = ++state.n_launches;
   return submit_work(lock, *stream,
-                     {.kind = "kernel", .function = function, .run = [launch = std::move(launch)] {
-                        run_launch(launch);
+                     {.kind = "kernel",
+                      .function = function,
+                      .run = [launch = std::move(launch), note = several_streams(state)] {
+                        run_launch(launch, note);
                       }});
 }
 

@@ -34,6 +34,7 @@ struct Runtime {
   int n_streams_made = 0;
   uint64_t n_launches = 0;
 
+  const Device& current() const { return devices[static_cast<size_t>(current_device)]; }
   Device& current() { return devices[static_cast<size_t>(current_device)]; }
   bool valid_device(int device) const { return device >= 0 && device < n_devices; }
 };

@@ -42,13 +42,26 @@ size_t node_count(cudaGraph_t graph) {
   return count;
 }
 
-cudaGraphExec_t instantiate(cudaStream_t stream) {
+/// A graph that can be launched, destroyed with its scope.
+class Executable {
+ public:
+  explicit Executable(cudaGraph_t graph) {
+    REQUIRE_CUDA(cudaGraphInstantiate(&exec_, graph));
+    REQUIRE_CUDA(cudaGraphDestroy(graph));
+  }
+  ~Executable() { static_cast<void>(cudaGraphExecDestroy(exec_)); }
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+  operator cudaGraphExec_t() const { return exec_; }
+
+ private:
+  cudaGraphExec_t exec_ = nullptr;
+};
+
+cudaGraph_t end(cudaStream_t stream) {
   cudaGraph_t graph = nullptr;
   REQUIRE_CUDA(cudaStreamEndCapture(stream, &graph));
-  cudaGraphExec_t exec = nullptr;
-  REQUIRE_CUDA(cudaGraphInstantiate(&exec, graph));
-  REQUIRE_CUDA(cudaGraphDestroy(graph));
-  return exec;
+  return graph;
 }
 
 int* zeros(cudaStream_t stream) {
@@ -90,10 +103,9 @@ TEST_CASE("a captured stream does nothing until its graph is launched, then as o
     REQUIRE(status_of(stream) == cudaStreamCaptureStatusActive);
     add(stream, values, 1);
     add(stream, values, 2);
-    cudaGraphExec_t exec = instantiate(stream);
+    const Executable exec(end(stream));
     REQUIRE(values_of(values, kCount) == std::vector<int>(kCount, 0));
     for (int i = 0; i < 3; ++i) REQUIRE_CUDA(cudaGraphLaunch(exec, stream));
-    REQUIRE_CUDA(cudaGraphExecDestroy(exec));
     REQUIRE(values_of(values, kCount) == std::vector<int>(kCount, 9));
   }
 }
@@ -106,7 +118,7 @@ TEST_CASE("arguments are frozen, what they point to is read at each replay", "[s
   begin(stream);
   const cudaLaunchConfig_t config = in_stream(stream);
   REQUIRE_CUDA(cudaLaunchKernelEx(&config, add_from_kernel, values, amount));
-  cudaGraphExec_t exec = instantiate(stream);
+  const Executable exec(end(stream));
   for (const int value : {10, 200}) {
     REQUIRE_CUDA(cudaMemcpyAsync(amount, &value, 4, cudaMemcpyHostToDevice, stream));
     REQUIRE_CUDA(cudaGraphLaunch(exec, stream));
@@ -132,11 +144,9 @@ TEST_CASE("a fork and join by events becomes part of the graph", "[sim]") {
     add(side, other, 5);
     order(side, stream);
     REQUIRE_CUDA(cudaMemcpyAsync(pinned, other, kCount * 4, cudaMemcpyDefault, stream));
-    cudaGraph_t graph = nullptr;
-    REQUIRE_CUDA(cudaStreamEndCapture(stream, &graph));
+    cudaGraph_t graph = end(stream);
     REQUIRE(node_count(graph) == 4);
-    cudaGraphExec_t exec = nullptr;
-    REQUIRE_CUDA(cudaGraphInstantiate(&exec, graph));
+    const Executable exec(graph);
     REQUIRE_CUDA(cudaGraphLaunch(exec, stream));
     REQUIRE_CUDA(cudaGraphLaunch(exec, stream));
     REQUIRE_CUDA(cudaStreamSynchronize(stream));
@@ -159,7 +169,8 @@ TEST_CASE("a missing wait inside a graph is found when it runs", "[sim]") {
   REQUIRE_CUDA(cudaMemsetAsync(values, 1, kCount * 4, stream));
   REQUIRE_CUDA(cudaMemcpyAsync(other, values, kCount * 4, cudaMemcpyDefault, side));
   order(side, stream);
-  REQUIRE_CUDA(cudaGraphLaunch(instantiate(stream), stream));
+  const Executable exec(end(stream));
+  REQUIRE_CUDA(cudaGraphLaunch(exec, stream));
   REQUIRE_CUDA(cudaDeviceSynchronize());
   REQUIRE(expected.found().size() == 1);
   REQUIRE(expected.found()[0].fault == cudasim::OrderFault::kMissingWait);
@@ -235,8 +246,7 @@ TEST_CASE("an event of a capture cannot be asked or waited for outside", "[sim]"
   REQUIRE_CUDA(cudaEventRecord(event, stream));
   REQUIRE(cudaEventSynchronize(event) == cudaErrorCapturedEvent);
   REQUIRE(cudaEventQuery(event) == cudaErrorCapturedEvent);
-  cudaGraph_t graph = nullptr;
-  REQUIRE_CUDA(cudaStreamEndCapture(stream, &graph));
+  REQUIRE_CUDA(cudaGraphDestroy(end(stream)));
   REQUIRE(cudaStreamWaitEvent(stream, event) == cudaErrorCapturedEvent);
   REQUIRE_CUDA(cudaEventRecord(event, stream));
   REQUIRE_CUDA(cudaEventSynchronize(event));
@@ -254,10 +264,10 @@ TEST_CASE("a thread-local capture leaves other threads alone, a global one does 
     other.join();
     return error;
   };
-  cudaGraph_t graph = nullptr;
   begin(stream);
   REQUIRE_CUDA(allocate_elsewhere());
-  REQUIRE_CUDA(cudaStreamEndCapture(stream, &graph));
+  REQUIRE_CUDA(cudaGraphDestroy(end(stream)));
+  cudaGraph_t graph = nullptr;
   REQUIRE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   REQUIRE(allocate_elsewhere() == cudaErrorStreamCaptureUnsupported);
   REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated);
