@@ -12,7 +12,7 @@ namespace cudasim {
 
 namespace {
 
-[[noreturn]] void end_with(FindingKind kind, const Touch& touch) {
+[[noreturn, gnu::cold]] void end_with(FindingKind kind, const Touch& touch) {
   report_touch(kind, touch);
   end_launch((std::string(finding_kind_name(kind)) + ": the access cannot be performed").c_str());
 }
@@ -53,21 +53,20 @@ bool is_constant(const Touch& touch) {
 }
 
 // What warp_exchange gave the lane to read.
-bool is_exchange_row(const Touch& touch) {
-  const Exchange* exchange = touch.lane->exchange;
-  if (exchange == nullptr || touch.kind != Access::kRead) return false;
-  const auto begin = reinterpret_cast<uintptr_t>(exchange->rows.data());
-  return touch.address >= begin && touch.address + touch.bytes <= begin + exchange->rows.size();
+inline bool is_exchange_row(const Lane& lane, uintptr_t address, Access kind) {
+  const Exchange* exchange = lane.exchange;
+  return exchange != nullptr && kind == Access::kRead &&
+         address - reinterpret_cast<uintptr_t>(exchange->rows.data()) < exchange->rows.size();
 }
 
 /// The shadow of the allocation on whose page the address lies, or a finding that ends the launch;
 /// null for constants of the program and what the engine lends.
-ShadowMap* find_map(BlockChecks& checks, const Touch& touch) {
+[[gnu::noinline]] ShadowMap* find_map(BlockChecks& checks, Touch touch) {
   const auto* pointer = reinterpret_cast<const void*>(touch.address);
   const int device = touch.lane->block->launch->device;
   const Allocation* allocation = find_allocation(pointer);
   if (allocation == nullptr) {
-    if (is_exchange_row(touch) || is_constant(touch)) return nullptr;
+    if (is_constant(touch)) return nullptr;
     const bool simulated = device_of_address(pointer) != kForeignAddress || touch.address < 4096;
     end_with(simulated ? FindingKind::kOutOfBounds : FindingKind::kHostPointer, touch);
   }
@@ -118,24 +117,8 @@ PackedAccess note_with_bytes(const BlockOrdering& order, ShadowMap& map, uintptr
 }
 
 template <bool kShared>
-void check_races(BlockChecks& checks, ShadowMap& map, const Touch& touch) {
-  const BlockOrdering& order = checks.order;
-  const PackedAccess me =
-      order.pack(static_cast<uint32_t>(touch.lane->index), touch.kind == Access::kAtomic,
-                 pack_code(touch.return_address));
-  const uint32_t oldest = order.oldest_of_interest<kShared>();
-  PackedAccess race = 0;
-  const uintptr_t end = touch.address + touch.bytes;
-  for (uintptr_t at = touch.address; at < end;) {
-    const size_t n = std::min<size_t>(end - at, 4 - at % 4);
-    AccessCells& cells = map.cells(map.word_of(at));
-    const PackedAccess found = n == 4 && cells.narrow < oldest
-                                   ? note<kShared>(order, cells, me, touch.kind)
-                                   : note_with_bytes<kShared>(order, map, at, n, me, touch.kind);
-    if (race == 0) race = found;
-    at += n;
-  }
-  if (race == 0) return;
+[[gnu::cold, gnu::noinline]] void report_race(const BlockOrdering& order, const Touch& touch,
+                                              PackedAccess race) {
   const EarlierAccess earlier = {is_atomic(race)                   ? "atomic"
                                  : order.conflict_was_with_write() ? "write"
                                                                    : "read",
@@ -145,8 +128,40 @@ void check_races(BlockChecks& checks, ShadowMap& map, const Touch& touch) {
   report_touch(FindingKind::kRace, touch, &earlier);
 }
 
+/// The access that this one races with, or 0.
+template <bool kShared>
+[[gnu::always_inline]] inline PackedAccess find_race(const BlockOrdering& order, ShadowMap& map,
+                                                     uintptr_t address, size_t bytes, Access kind,
+                                                     PackedAccess me) {
+  const uint32_t oldest = order.oldest_of_interest<kShared>();
+  AccessCells* cells = &map.cells(map.word_of(address));
+  PackedAccess race = 0;
+  const uintptr_t end = address + bytes;
+  for (uintptr_t at = address; at < end; ++cells) {
+    const size_t n = std::min<size_t>(end - at, 4 - at % 4);
+    const PackedAccess found = n == 4 && cells->narrow < oldest
+                                   ? note<kShared>(order, *cells, me, kind)
+                                   : note_with_bytes<kShared>(order, map, at, n, me, kind);
+    if (race == 0) race = found;
+    at += n;
+  }
+  return race;
+}
+
+template <bool kShared>
+void check_races(BlockChecks& checks, ShadowMap& map, Lane& lane, uintptr_t address, size_t bytes,
+                 Access kind, uintptr_t return_address) {
+  if (kind == Access::kAtomic && !kShared) checks.order.atomic(address);
+  const PackedAccess me = checks.order.pack(static_cast<uint32_t>(lane.index),
+                                            kind == Access::kAtomic, pack_code(return_address));
+  const PackedAccess race = find_race<kShared>(checks.order, map, address, bytes, kind, me);
+  if (race != 0) {
+    report_race<kShared>(checks.order, {&lane, address, bytes, kind, return_address}, race);
+  }
+}
+
 /// Bounds and what was written, word by word.
-void check_state(const ShadowMap& map, const Touch& touch) {
+[[gnu::noinline]] void check_state(const ShadowMap& map, Touch touch) {
   const bool reads = touch.kind == Access::kRead || touch.kind == Access::kAtomic;
   bool never_written = false;
   const uintptr_t end = touch.address + touch.bytes;
@@ -169,13 +184,13 @@ void check_state(const ShadowMap& map, const Touch& touch) {
   if (never_written) report_touch(FindingKind::kUninitialisedRead, touch);
 }
 
-inline bool all_usable(const ShadowMap& map, const Touch& touch) {
-  if (touch.kind == Access::kAsyncWrite || touch.address % 4 != 0) return false;
-  const size_t offset = touch.address - map.base();
-  if (offset + touch.bytes > map.bytes()) return false;
+/// Whether all bytes may be accessed and have been written: the usual case.
+inline bool all_usable(const ShadowMap& map, uintptr_t address, size_t bytes, Access kind) {
+  const size_t offset = address - map.base();
+  if (kind == Access::kAsyncWrite || offset % 4 != 0 || offset + bytes > map.bytes()) return false;
   const uint8_t* state = map.state(offset / 4);
-  if (touch.bytes == 4) return *state == 0xff;
-  if (touch.bytes == 16) {
+  if (bytes == 4) return *state == 0xff;
+  if (bytes == 16) {
     uint32_t four;
     __builtin_memcpy(&four, state, 4);
     return four == 0xffffffffU;
@@ -183,28 +198,42 @@ inline bool all_usable(const ShadowMap& map, const Touch& touch) {
   return false;
 }
 
+// Where only the profile looks: memory of devices, not the engine's and the program's own.
+bool is_device_memory(uintptr_t address) {
+  return device_of_address(reinterpret_cast<const void*>(address)) != kForeignAddress;
+}
+
 }  // namespace
 
 void check_access(Lane& lane, uintptr_t address, size_t bytes, Access kind,
                   uintptr_t return_address, size_t alignment) {
-  BlockChecks& checks = block_checks();
-  const Touch touch{&lane, address, bytes, kind, return_address};
   const Block& block = *lane.block;
+  auto& checks = *static_cast<BlockChecks*>(block.observer_data);
   const bool is_shared = address - reinterpret_cast<uintptr_t>(block.shared_low) <
                          static_cast<size_t>(block.shared_high - block.shared_low);
   if (checks.memory) {
-    if (address % alignment != 0) end_with(FindingKind::kMisaligned, touch);
+    if ((address & (alignment - 1)) != 0) {
+      end_with(FindingKind::kMisaligned, {&lane, address, bytes, kind, return_address});
+    }
     ShadowMap* map = checks.shared.get();
     if (!is_shared) {
       const BlockChecks::Page& page = checks.pages[address / kPageBytes % BlockChecks::kPages];
-      map = page.number == address / kPageBytes ? page.map : find_map(checks, touch);
-      if (map == nullptr) return;
+      map = page.map;
+      if (page.number != address / kPageBytes) {
+        if (is_exchange_row(lane, address, kind)) return;
+        map = find_map(checks, {&lane, address, bytes, kind, return_address});
+        if (map == nullptr) return;
+      }
     }
-    if (!all_usable(*map, touch)) check_state(*map, touch);
+    if (!all_usable(*map, address, bytes, kind)) {
+      check_state(*map, {&lane, address, bytes, kind, return_address});
+    }
     if (checks.races && !checks.order.exhausted()) {
-      if (kind == Access::kAtomic && !is_shared) checks.order.atomic(address);
-      is_shared ? check_races<true>(checks, *map, touch) : check_races<false>(checks, *map, touch);
+      is_shared ? check_races<true>(checks, *map, lane, address, bytes, kind, return_address)
+                : check_races<false>(checks, *map, lane, address, bytes, kind, return_address);
     }
+  } else if (!is_shared && !is_device_memory(address)) {
+    return;
   }
   if (checks.profile) checks.counts.access(lane, address, bytes, kind, return_address, is_shared);
 }

@@ -207,6 +207,7 @@ void on_launch_end(const Launch& launch, const LaunchResult&) {
 void on_block_begin(Block& block) {
   BlockChecks& mine = block_checks();
   enter_launch(mine, *block.launch);
+  block.observer_data = &mine;
   if (mine.memory) {
     const auto low = reinterpret_cast<uintptr_t>(block.shared_low);
     const auto size = static_cast<size_t>(block.shared_high - block.shared_low);

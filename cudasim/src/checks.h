@@ -39,7 +39,7 @@ struct BlockChecks {
   BlockProfile counts;
 };
 
-/// This host thread's.
+/// This host thread's; while it runs a block, also the block's observer_data.
 BlockChecks& block_checks();
 
 /// An access of `lane`'s kernel that is not of its own stack. Ends the launch where the access

@@ -11,25 +11,21 @@ namespace cudasim {
 
 namespace {
 
-// The program's first executable segment.
-uintptr_t code_base() {
-  static const uintptr_t base = [] {
-    uintptr_t found = 0;
-    dl_iterate_phdr(
-        [](dl_phdr_info* info, size_t, void* result) {
-          for (int i = 0; i < info->dlpi_phnum; ++i) {
-            const auto& segment = info->dlpi_phdr[i];
-            if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0) {
-              *static_cast<uintptr_t*>(result) = info->dlpi_addr + segment.p_vaddr;
-              return 1;
-            }
+uintptr_t first_code() {
+  uintptr_t found = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* result) {
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& segment = info->dlpi_phdr[i];
+          if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0) {
+            *static_cast<uintptr_t*>(result) = info->dlpi_addr + segment.p_vaddr;
+            return 1;
           }
-          return 0;
-        },
-        &found);
-    return found;
-  }();
-  return base;
+        }
+        return 0;
+      },
+      &found);
+  return found;
 }
 
 struct Releases {
@@ -46,12 +42,7 @@ Releases& releases() {
 
 }  // namespace
 
-uint32_t pack_code(uintptr_t return_address) {
-  const uintptr_t code = (return_address - code_base()) / 5;
-  return code <= 0x7fffff ? static_cast<uint32_t>(code) : 0;
-}
-
-uintptr_t unpack_code(uint32_t code) { return code == 0 ? 0 : code_base() + uintptr_t{code} * 5; }
+const uintptr_t code_base = first_code();
 
 IntervalOwners& IntervalOwners::get() {
   static auto* owners = new IntervalOwners;
@@ -75,7 +66,7 @@ uint32_t IntervalOwners::take(uint32_t block) {
 
 uint32_t BlockOrdering::new_interval() {
   if (next_ == end_) {
-    next_ = IntervalOwners::get().take(block_);
+    next_ = owners_.take(block_);
     if (next_ == 0) {
       exhausted_ = true;
       next_ = end_ = 0;

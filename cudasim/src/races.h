@@ -31,9 +31,17 @@ inline bool is_atomic(PackedAccess access) { return (access >> 23 & 1) != 0; }
 inline uint32_t code_of(PackedAccess access) { return access & 0x7fffff; }
 inline bool same_thread_and_interval(PackedAccess a, PackedAccess b) { return (a ^ b) >> 23 == 0; }
 
-/// Calls are five bytes long, so that a fifth of the distance still tells them apart.
-uint32_t pack_code(uintptr_t return_address);
-uintptr_t unpack_code(uint32_t code);
+/// The program's first executable segment.
+extern const uintptr_t code_base;
+
+/// Calls are five bytes long, so that a fifth of the distance still tells them apart. 0: too far.
+inline uint32_t pack_code(uintptr_t return_address) {
+  const uintptr_t code = (return_address - code_base) / 5;
+  return code <= 0x7fffff ? static_cast<uint32_t>(code) : 0;
+}
+inline uintptr_t unpack_code(uint32_t code) {
+  return code == 0 ? 0 : code_base + uintptr_t{code} * 5;
+}
 
 /// Which block of the launch an interval belongs to. Intervals are taken in bundles of 4.
 class IntervalOwners {
@@ -78,7 +86,7 @@ class BlockOrdering {
 
   /// Whether `earlier` happened before what `thread` does now.
   template <bool kShared>
-  bool ordered(PackedAccess earlier, uint32_t thread) const {
+  [[gnu::always_inline]] bool ordered(PackedAccess earlier, uint32_t thread) const {
     const uint32_t interval = interval_of(earlier);
     if (interval < (kShared ? barrier_ : launch_first_)) return true;
     if (!kShared) {
@@ -108,15 +116,15 @@ class BlockOrdering {
   uint32_t oldest_of_interest() const {
     return kShared ? barrier_ : launch_first_;
   }
-  uint32_t block_of(uint32_t interval) const { return IntervalOwners::get().owner(interval); }
+  uint32_t block_of(uint32_t interval) const { return owners_.owner(interval); }
 
  private:
   bool same_block(uint32_t interval) const {
-    return interval >= block_first_ && IntervalOwners::get().owner(interval) == block_;
+    return interval >= block_first_ && owners_.owner(interval) == block_;
   }
   bool acquired(uint32_t interval) const {
     if (acquired_.empty()) return false;
-    const auto found = acquired_.find(IntervalOwners::get().owner(interval));
+    const auto found = acquired_.find(owners_.owner(interval));
     return found != acquired_.end() && interval < found->second;
   }
   template <bool kShared>
@@ -125,6 +133,7 @@ class BlockOrdering {
   bool farther(PackedAccess read, PackedAccess far_read, PackedAccess me) const;
   uint32_t new_interval();
 
+  IntervalOwners& owners_ = IntervalOwners::get();
   uint32_t launch_first_ = 0;
   uint32_t block_first_ = 0;
   uint32_t barrier_ = 0;  ///< the first interval after the last barrier
