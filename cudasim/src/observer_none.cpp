@@ -24,6 +24,7 @@ void on_divergent_barrier(Block&, bool) {}
 Checks checks() { return Checks::kOff; }
 void set_checks(Checks) {}
 std::vector<Finding> findings() { return {}; }
+std::string to_text(const Finding& finding) { return finding.kernel; }
 void clear_findings() {}
 int64_t finding_count() { return 0; }
 ExpectFindings::ExpectFindings() : outer_quiet_(false) {}
