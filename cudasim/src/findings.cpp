@@ -62,12 +62,15 @@ void end_with_findings(int status, void*) {
 }
 
 // Early, so that it runs after the program's own handlers.
-[[maybe_unused]] const int registered = on_exit(end_with_findings, nullptr);
+[[maybe_unused]] const FindingsList& registered = FindingsList::get();
 
 }  // namespace
 
 FindingsList& FindingsList::get() {
-  static auto* list = new FindingsList;
+  static FindingsList* list = [] {
+    on_exit(end_with_findings, nullptr);
+    return new FindingsList;
+  }();
   return *list;
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "checks.h"
+#include "findings_list.h"
 #include "symbols.h"
 
 namespace cudasim {
@@ -71,6 +72,7 @@ class ProgramProfile {
   ProgramProfile() {
     if (const char* wanted = std::getenv("CUDASIM_PROFILE")) {
       where_ = wanted;
+      FindingsList::get();  // whose handler may end the program, and so must come last
       profile_ = new Profile;
       std::atexit([] { instance_.write(); });
     }
