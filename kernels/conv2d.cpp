@@ -170,38 +170,81 @@ void pack_forward(const PackedMatrix<T>& packed, const T* w, int64_t n_taps, int
   });
 }
 
-/// Few input channels: what a piece's pixels read is unfolded, so that the sums run in one stretch.
+/// Few input channels: the taps of a filter row are one segment of the sums, the pixels of an
+/// output line lie at even distances, and all tiles use the same pointers with other offsets.
 template <class T>
-void forward_unfolded(const Conv2dForwardArgs& args) {
-  const Conv2dGeometry& g = args.geometry;
-  const PaddedImages<T> images(g, static_cast<const T*>(args.x));
-  const int64_t depth = g.kernel_h * g.kernel_w * g.in_channels;
-  const PackedMatrix<T> packed(1, depth, g.out_channels);
-  pack_forward(packed, static_cast<const T*>(args.w), 1, depth);
-  const int64_t pixels = g.batch * g.out_h * g.out_w;
-  parallel_ranges(pixels, 4 * kRowsPerPiece, [&](int64_t begin, int64_t end) {
-    const int64_t values = kRowsPerPiece * depth + PaddedImages<T>::kSlack;
-    const Scratch rows(values * static_cast<int64_t>(sizeof(T)));
-    const auto table_of = [&](int64_t n) {
-      return TileTable<T>(n, rows.as<T>(), depth, static_cast<T*>(args.y), g.out_channels);
-    };
-    const auto multiply = [&](const TileTable<T>& table, int64_t first, int64_t n) {
-      images.unfold(rows.as<T>(), g, first, n);
-      cpu::multiply_rows(
-          table, packed,
-          RowsEpilogue<T>{static_cast<const T*>(args.bias), args.relu, 0, first * g.out_channels});
-    };
-    const TileTable<T> table = table_of(kRowsPerPiece);
-    for (; end - begin >= kRowsPerPiece; begin += kRowsPerPiece)
-      multiply(table, begin, kRowsPerPiece);
-    if (begin < end) multiply(table_of(end - begin), begin, end - begin);
-  });
-}
+class PaddedForward {
+ public:
+  explicit PaddedForward(const Conv2dForwardArgs& args)
+      : args_(args),
+        g_(args.geometry),
+        images_(g_, static_cast<const T*>(args.x)),
+        packed_(g_.kernel_h, g_.kernel_w * g_.in_channels, g_.out_channels),
+        table_(1, g_.kernel_h) {
+    pack_forward(packed_, static_cast<const T*>(args.w), g_.kernel_h, g_.kernel_w * g_.in_channels);
+    const TapSource<T>& source = images_.source();
+    for (int64_t s = 0; s < g_.kernel_h; ++s) {
+      table_.active(0)[s] = s;
+      table_.a(0)[s * cpu::gemm_kernels<T>().mr] =
+          source.data + source.taps[static_cast<size_t>(s)].row * source.w * source.channels;
+    }
+    for (int64_t r = 0; r < cpu::gemm_kernels<T>().mr; ++r)
+      table_.c(0)[r] = static_cast<T*>(args.y) + r * g_.out_channels;
+  }
+
+  void run() const {
+    const int64_t line = std::max<int64_t>(g_.out_w * packed_.depth() * g_.out_channels, 1);
+    parallel_ranges(g_.batch * g_.out_h, std::max<int64_t>(kMinPiece / line, 1),
+                    [&](int64_t begin, int64_t end) {
+                      for (const DepthBlock& block : packed_.blocks())
+                        for (int64_t i = begin; i < end; ++i) multiply_line(i, block);
+                    });
+  }
+
+ private:
+  /// One output line. The weights are few: all panels of a tile, so that pixels are written whole.
+  void multiply_line(int64_t line, const DepthBlock& block) const {
+    const cpu::GemmKernels<T>& kernels = cpu::gemm_kernels<T>();
+    const TapSource<T>& source = images_.source();
+    const bool last = &block == &packed_.blocks().back();
+    cpu::RowsTile<T> tile{};
+    tile.c = table_.c(0);
+    tile.a = table_.a(0);
+    tile.b_row = kernels.nr;
+    tile.which = table_.active(0) + block.first;
+    tile.segments = block.segments;
+    tile.length = block.length;
+    tile.accumulate = &block != &packed_.blocks().front();
+    tile.relu = last && args_.relu;
+    tile.a_row = g_.stride_w * source.channels;
+    const int64_t row = line / g_.out_h * source.h + line % g_.out_h * g_.stride_h;
+    const int64_t tiles = (g_.out_w + kernels.mr - 1) / kernels.mr;
+    const int64_t step = (g_.out_w + tiles - 1) / tiles;  // tiles of even width
+    for (int64_t j = 0; j < g_.out_w; j += step) {
+      tile.a_offset = row * source.w * source.channels + j * tile.a_row + block.offset;
+      tile.rows = std::min(step, g_.out_w - j);
+      for (int64_t panel = 0; panel < packed_.panels(); ++panel) {
+        const int64_t o = panel * kernels.nr;
+        tile.b = packed_.panel(block, panel) - block.first * block.length * kernels.nr;
+        tile.bias = last && args_.bias != nullptr ? static_cast<const T*>(args_.bias) + o : nullptr;
+        tile.c_offset = (line * g_.out_w + j) * g_.out_channels + o;
+        tile.cols = std::min(kernels.nr, g_.out_channels - o);
+        kernels.rows_tile(tile);
+      }
+    }
+  }
+
+  const Conv2dForwardArgs& args_;
+  const Conv2dGeometry& g_;
+  PaddedImages<T> images_;
+  PackedMatrix<T> packed_;
+  TileTable<T> table_;
+};
 
 template <class T>
 void forward(const Conv2dForwardArgs& args) {
   const Conv2dGeometry& g = args.geometry;
-  if (cpu::wants_padded_images(g)) return forward_unfolded<T>(args);
+  if (cpu::wants_padded_images(g)) return PaddedForward<T>(args).run();
   const T* x = static_cast<const T*>(args.x);
   const PixelGrid<T> grid{
       static_cast<T*>(args.y), g.out_h, g.out_w, g.out_channels, 0, 0, 1, 1, g.out_h, g.out_w};

@@ -10,20 +10,20 @@
 #include "heddle/kernels/host/gemm.h"
 #include "heddle/kernels/host/images.h"
 #include "heddle/kernels/host/isa.h"
+#include "heddle/kernels/host/outer_product.h"
 #include "heddle/kernels/host/parallel_for.h"
 #include "heddle/kernels/host/widen.h"
 
 namespace heddle {
 namespace {
 
-using cpu::GemmKernels;
-using cpu::OuterTile;
 using cpu::PaddedImages;
 using cpu::Scratch;
 using cpu::Tap;
 using cpu::TapSource;
 
 constexpr int64_t kPixelBlock = 256;            // pixels whose rows stay in the second-level cache
+constexpr int64_t kBlockBytes = 32 << 10;       // of dy that all taps use: in the first-level cache
 constexpr int64_t kPartsBytes = 8 << 20;        // partial sums of all parts
 constexpr int64_t kMinPart = int64_t{1} << 19;  // multiply-adds that are worth a part
 constexpr int64_t kPieces = 16;                 // pieces of work aimed at
@@ -43,8 +43,21 @@ struct Problem {
   const T* dy;
   int64_t length;  // values of x that a tap reads: the channels of a group, or a filter row
   int64_t group_out;
+  bool padded;        // all taps lie inside of the images
   bool over_outputs;  // the vector runs over output channels; sums lie (tap, length, out)
 
+  /// Pixels that are worked on at a time.
+  int64_t block() const {
+    if (!over_outputs) return kPixelBlock;
+    const int64_t pixel = g.out_channels * static_cast<int64_t>(sizeof(T));
+    return std::clamp<int64_t>(kBlockBytes / pixel, 32, kPixelBlock);
+  }
+  /// From what a pixel's first tap reads to what another reads.
+  int64_t distance(int64_t tap) const {
+    const Tap& to = source.taps[static_cast<size_t>(tap)];
+    const Tap& from = source.taps.front();
+    return ((to.row - from.row) * source.w + to.col - from.col) * source.channels;
+  }
   int64_t n_taps() const { return static_cast<int64_t>(source.taps.size()); }
   int64_t pixels() const { return g.batch * g.out_h * g.out_w; }
   int64_t dw_size() const { return g.out_channels * n_taps() * length; }
@@ -55,7 +68,7 @@ Cut choose_cut(const Problem<T>& p) {
   const int64_t dw_bytes = std::max<int64_t>(p.dw_size() * static_cast<int64_t>(sizeof(T)), 1);
   const int64_t worth = p.pixels() * p.dw_size() / kMinPart;
   const int64_t most =
-      std::min({kPieces, kPartsBytes / dw_bytes, worth, ceil_div(p.pixels(), kPixelBlock)});
+      std::min({kPieces, kPartsBytes / dw_bytes, worth, ceil_div(p.pixels(), p.block())});
   Cut cut{1, 1, p.group_out};
   while (cut.parts * 2 <= most) cut.parts *= 2;
   const int64_t nr = cpu::gemm_kernels<T>().nr;
@@ -73,6 +86,7 @@ struct RowPairs {
   const T** x;
   const T** dy;
   int64_t count = 0;
+  int64_t x_offset = 0;  // of the tap from what x points to
 };
 
 /// Pixels `begin` .. `end` whose tap lies inside of the image.
@@ -97,58 +111,6 @@ void find_pairs(const Problem<T>& p, const Tap& tap, int64_t begin, int64_t end,
       pairs.x[pairs.count] = x + col * s.channels;
       pairs.dy[pairs.count] = dy + j * g.out_channels;
       ++pairs.count;
-    }
-  }
-}
-
-/// sums (rows, cols), rows `stride` apart = [sums +] sum over pairs of a row of a times a row of b.
-template <class T>
-struct OuterProduct {
-  T* sums;
-  int64_t stride;
-  const T** a;
-  const T** b;
-  int64_t a_offset, b_offset;
-  int64_t depth, rows, cols;
-  bool accumulate;
-};
-
-/// Copies a last panel of fewer than nr columns, which the kernel may not read beyond.
-template <class T>
-void copy_columns(const OuterProduct<T>& product, int64_t col, int64_t nr, T* copies,
-                  const T** pointers) {
-  for (int64_t k = 0; k < product.depth; ++k) {
-    T* out = copies + k * nr;
-    std::copy_n(product.b[k] + product.b_offset + col, product.cols - col, out);
-    std::fill(out + product.cols - col, out + nr, T(0));
-    pointers[k] = out;
-  }
-}
-
-template <class T>
-void multiply(const OuterProduct<T>& product, T* copies, const T** pointers) {
-  const GemmKernels<T>& kernels = cpu::gemm_kernels<T>();
-  const int64_t tiles = ceil_div(product.rows, kernels.mr);
-  const int64_t step = ceil_div(product.rows, tiles);  // tiles of even height
-  for (int64_t col = 0; col < product.cols; col += kernels.nr) {
-    OuterTile<T> tile{};
-    tile.c_stride = product.stride;
-    tile.a = product.a;
-    tile.b = product.b;
-    tile.b_offset = product.b_offset + col;
-    tile.depth = product.depth;
-    tile.cols = std::min(kernels.nr, product.cols - col);
-    tile.accumulate = product.accumulate;
-    if (tile.cols < kernels.nr) {
-      copy_columns(product, col, kernels.nr, copies, pointers);
-      tile.b = pointers;
-      tile.b_offset = 0;
-    }
-    for (int64_t row = 0; row < product.rows; row += step) {
-      tile.c = product.sums + row * product.stride + col;
-      tile.a_offset = product.a_offset + row;
-      tile.rows = std::min(step, product.rows - row);
-      kernels.outer_tile(tile);
     }
   }
 }
@@ -187,7 +149,9 @@ class PartSums {
                p_.g.out_channels, o_end_ - o_begin_);
     RowPairs<T> pairs{pointers_.as<const T*>(), pointers_.as<const T*>() + kPixelBlock};
     for (int64_t tap = 0; tap < p_.n_taps(); ++tap) {
-      find_pairs(p_, p_.source.taps[static_cast<size_t>(tap)], begin, end, pairs);
+      if (!p_.padded || tap == 0)
+        find_pairs(p_, p_.source.taps[static_cast<size_t>(tap)], begin, end, pairs);
+      pairs.x_offset = p_.padded ? p_.distance(tap) : 0;
       for (int64_t group = 0; group < p_.g.groups; ++group) add_tap(pairs, tap, group, !first);
     }
   }
@@ -197,20 +161,20 @@ class PartSums {
     // With one group the range is o_begin_ .. o_end_; with several it is the group.
     const int64_t o = p_.g.groups == 1 ? o_begin_ : group * p_.group_out;
     const int64_t n_o = p_.g.groups == 1 ? o_end_ - o_begin_ : p_.group_out;
-    const int64_t c = p_.g.groups == 1 ? 0 : group * p_.length;
+    const int64_t c = pairs.x_offset + (p_.g.groups == 1 ? 0 : group * p_.length);
     T* const copies = copies_.as<T>();
     const T** const pointers = pointers_.as<const T*>() + 2 * kPixelBlock;
     if (p_.over_outputs) {
       const int64_t group_start = group * p_.n_taps() * p_.length * p_.group_out;
       T* sums = dw_ + group_start + tap * p_.length * p_.group_out + o - group * p_.group_out;
-      multiply(
+      cpu::add_outer<T>(
           {sums, p_.group_out, pairs.x, pairs.dy, c, o, pairs.count, p_.length, n_o, accumulate},
           copies, pointers);
     } else {
       T* sums = dw_ + (o * p_.n_taps() + tap) * p_.length;
-      multiply({sums, p_.n_taps() * p_.length, pairs.dy, pairs.x, o, c, pairs.count, n_o, p_.length,
-                accumulate},
-               copies, pointers);
+      cpu::add_outer<T>({sums, p_.n_taps() * p_.length, pairs.dy, pairs.x, o, c, pairs.count, n_o,
+                         p_.length, accumulate},
+                        copies, pointers);
     }
   }
 
@@ -248,7 +212,7 @@ void turn(T* dw, const T* sums, int64_t groups, int64_t group_out, int64_t depth
 
 template <class T>
 void run_cut(const Problem<T>& p, const Cut& cut, T* parts, T* db_parts) {
-  const int64_t blocks = ceil_div(p.pixels(), kPixelBlock);
+  const int64_t blocks = ceil_div(p.pixels(), p.block());
   parallel_for(cut.parts * cut.ranges, [&](int64_t piece) {
     const int64_t part = piece / cut.ranges;
     const int64_t range = piece % cut.ranges;
@@ -259,8 +223,7 @@ void run_cut(const Problem<T>& p, const Cut& cut, T* parts, T* db_parts) {
     const int64_t first = part * blocks / cut.parts;
     const int64_t last = (part + 1) * blocks / cut.parts;
     for (int64_t block = first; block < last; ++block)
-      sums.add(block * kPixelBlock, std::min((block + 1) * kPixelBlock, p.pixels()),
-               block == first);
+      sums.add(block * p.block(), std::min((block + 1) * p.block(), p.pixels()), block == first);
   });
 }
 
@@ -280,7 +243,9 @@ void backward_weight(const Conv2dBackwardWeightArgs& args) {
   const int64_t nr = cpu::gemm_kernels<T>().nr;
   const auto lanes = [nr](int64_t n) { return ceil_div(n, nr) * nr; };
   const bool over_outputs = lanes(group_out) * length < lanes(length) * group_out;
-  const Problem<T> p{g, source, static_cast<const T*>(args.dy), length, group_out, over_outputs};
+  const Problem<T> p{g,           source,    static_cast<const T*>(args.dy),
+                     length,      group_out, padded.has_value(),
+                     over_outputs};
   if (p.pixels() == 0) {
     std::fill_n(dw, p.dw_size(), T(0));
     if (db != nullptr) std::fill_n(db, g.out_channels, T(0));

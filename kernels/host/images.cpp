@@ -44,37 +44,6 @@ PaddedImages<T>::PaddedImages(const Conv2dGeometry& g, const T* x)
 }
 
 template <class T>
-void PaddedImages<T>::unfold(T* rows, const Conv2dGeometry& g, int64_t first, int64_t n) const {
-  const int64_t length = g.kernel_w * source_.channels;
-  const int64_t line = source_.w * source_.channels;
-  const int64_t tap_distance = g.dilation_h * line;
-  int64_t j = first % g.out_w;
-  int64_t i = first / g.out_w % g.out_h;
-  int64_t image = first / g.out_w / g.out_h;
-  while (n > 0) {  // one output line after the other
-    const T* in = source_.data + (image * source_.h + i * g.stride_h) * line +
-                  j * g.stride_w * source_.channels;
-    const int64_t count = std::min(n, g.out_w - j);
-    vectorized(
-        [](T* out, const T* pixel, int64_t pixels, int64_t step, int64_t taps, int64_t distance,
-           int64_t values) HEDDLE_VECTOR_LOOP {
-          for (int64_t p = 0; p < pixels; ++p, pixel += step)
-            for (int64_t tap = 0; tap < taps; ++tap, out += values)
-              for (int64_t k = 0; k < values; k += kSlack)  // the next copy mends the overrun
-                std::memcpy(out + k, pixel + tap * distance + k, kSlack * sizeof(T));
-        },
-        rows, in, count, g.stride_w * source_.channels, g.kernel_h, tap_distance, length);
-    rows += count * g.kernel_h * length;
-    n -= count;
-    j = 0;
-    if (++i == g.out_h) {
-      i = 0;
-      ++image;
-    }
-  }
-}
-
-template <class T>
 TapSource<T> plain_source(const Conv2dGeometry& g, const T* x) {
   TapSource<T> source{x, g.in_h, g.in_w, g.in_channels, g.stride_h, g.stride_w, {}};
   for (int64_t kh = 0; kh < g.kernel_h; ++kh)

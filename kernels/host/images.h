@@ -34,9 +34,6 @@ class PaddedImages {
   PaddedImages(const Conv2dGeometry& geometry, const T* x);
   /// Taps are the filter's rows.
   const TapSource<T>& source() const { return source_; }
-  /// Writes what `n` output pixels from pixel `first` on read, kH * kW * channels values each, one
-  /// behind the other; and at most kSlack values behind them.
-  void unfold(T* rows, const Conv2dGeometry& geometry, int64_t first, int64_t n) const;
   static constexpr int64_t kSlack = 16;
 
  private:

@@ -15,35 +15,35 @@ constexpr int kRows = 6;  // 12 accumulators of 16 registers
 #else
 constexpr int kRows = 4;  // without a fused multiply-add a product needs a register too
 #endif
-constexpr int kVectors = 2;  // vectors in a row of the tile
+constexpr int kVectors = 2;  // vectors in a row of the tile; one where it has few columns
 
 template <class T>
 constexpr int kCols = kVectors* kLanes<T>;
 
-template <class T, int R>
+template <class T, int R, int V>
 struct Accumulators {
-  Vector<T> v[R][kVectors];
+  Vector<T> v[R][V];
 };
 
-template <class T, int R>
-HEDDLE_ISA_INLINE void clear(Accumulators<T, R>& sum) {
+template <class T, int R, int V>
+HEDDLE_ISA_INLINE void clear(Accumulators<T, R, V>& sum) {
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) sum.v[r][j] = Vector<T>{};
+    for (int j = 0; j < V; ++j) sum.v[r][j] = Vector<T>{};
 }
 
 /// sum[r] += a[r] * b for one k. `a_at(r)` is the value of row r.
-template <class T, int R, class AAt>
-HEDDLE_ISA_INLINE void multiply_add(Accumulators<T, R>& sum, const T* b, const AAt& a_at) {
-  Vector<T> row[kVectors];
+template <class T, int R, int V, class AAt>
+HEDDLE_ISA_INLINE void multiply_add(Accumulators<T, R, V>& sum, const T* b, const AAt& a_at) {
+  Vector<T> row[V];
 #pragma GCC unroll 4
-  for (int j = 0; j < kVectors; ++j) row[j] = load(b + j * kLanes<T>);
+  for (int j = 0; j < V; ++j) row[j] = load(b + j * kLanes<T>);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     const Vector<T> a = splat(a_at(r));
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) sum.v[r][j] = fma(a, row[j], sum.v[r][j]);
+    for (int j = 0; j < V; ++j) sum.v[r][j] = fma(a, row[j], sum.v[r][j]);
   }
 }
 
@@ -60,7 +60,7 @@ struct Epilogue {
   bool accumulate, relu;
 };
 
-/// Writes one row of fewer than kCols values. Not inlined: it would be in every kernel many times.
+/// Writes one row of fewer than V vectors. Not inlined: it would be in every kernel many times.
 template <class T>
 [[gnu::noinline]] void store_part(T* c, const T* values, const Epilogue<T>& epilogue) {
   for (int64_t j = 0; j < epilogue.cols; ++j) {
@@ -71,62 +71,86 @@ template <class T>
 }
 
 /// sum.v[r][j] = f(sum.v[r][j], r, j) for all.
-template <class T, int R, class F>
-HEDDLE_ISA_INLINE void change(Accumulators<T, R>& sum, const F& f) {
+template <class T, int R, int V, class F>
+HEDDLE_ISA_INLINE void change(Accumulators<T, R, V>& sum, const F& f) {
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) sum.v[r][j] = f(sum.v[r][j], r, j);
+    for (int j = 0; j < V; ++j) sum.v[r][j] = f(sum.v[r][j], r, j);
 }
 
-/// Writes whole rows.
-template <class T, int R, class CAt>
-HEDDLE_ISA_INLINE void store_whole(Accumulators<T, R>& sum, const Epilogue<T>& epilogue,
-                                   const CAt& c_at) {
-  using V = Vector<T>;
+/// Writes whole vectors, or with `Io` as much of the last as there is.
+template <class T, int R, int V, class Io, class CAt>
+HEDDLE_ISA_INLINE void store_vectors(Accumulators<T, R, V>& sum, const Epilogue<T>& epilogue,
+                                     const Io& io, const CAt& c_at) {
   if (epilogue.accumulate)
     change(
-        sum, [&](V v, int r, int j)
-                 __attribute__((always_inline)) { return load(c_at(r) + j * kLanes<T>) + v; });
+        sum, [&](Vector<T> v, int r, int j) __attribute__((always_inline)) {
+          return io.load(c_at(r) + j * kLanes<T>, j) + v;
+        });
   if (epilogue.bias != nullptr) {
-    V bias[kVectors];
+    Vector<T> bias[V];
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) bias[j] = load(epilogue.bias + j * kLanes<T>);
+    for (int j = 0; j < V; ++j) bias[j] = io.load(epilogue.bias + j * kLanes<T>, j);
     change(
-        sum, [&](V v, int, int j) __attribute__((always_inline)) { return v + bias[j]; });
+        sum, [&](Vector<T> v, int, int j) __attribute__((always_inline)) { return v + bias[j]; });
   }
   if (epilogue.relu)
     change(
-        sum, [](V v, int, int) __attribute__((always_inline)) { return relu<T>(v); });
+        sum, [](Vector<T> v, int, int) __attribute__((always_inline)) { return relu<T>(v); });
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) store(c_at(r) + j * kLanes<T>, sum.v[r][j]);
+    for (int j = 0; j < V; ++j) io.store(c_at(r) + j * kLanes<T>, sum.v[r][j], j);
 }
 
+template <class T>
+struct WholeVectors {
+  HEDDLE_ISA_INLINE Vector<T> load(const T* p, int) const { return HEDDLE_ISA_NAMESPACE::load(p); }
+  HEDDLE_ISA_INLINE void store(T* p, Vector<T> v, int) const { HEDDLE_ISA_NAMESPACE::store(p, v); }
+};
+
+/// The last of V vectors has `last` values.
+template <class T, int V>
+struct PartOfLast {
+  int64_t last;
+  HEDDLE_ISA_INLINE Vector<T> load(const T* p, int j) const {
+    return j == V - 1 ? load_first(p, last) : HEDDLE_ISA_NAMESPACE::load(p);
+  }
+  HEDDLE_ISA_INLINE void store(T* p, Vector<T> v, int j) const {
+    if (j == V - 1) return store_first(p, v, last);
+    HEDDLE_ISA_NAMESPACE::store(p, v);
+  }
+};
+
 /// Row r of the sums goes to `c_at(r)`.
-template <class T, int R, class CAt>
-HEDDLE_ISA_INLINE void store_tile(Accumulators<T, R>& sum, const Epilogue<T>& epilogue,
+template <class T, int R, int V, class CAt>
+HEDDLE_ISA_INLINE void store_tile(Accumulators<T, R, V>& sum, const Epilogue<T>& epilogue,
                                   const CAt& c_at) {
-  if (epilogue.cols == kCols<T>) return store_whole(sum, epilogue, c_at);
-  T values[R][kCols<T>];
+  if (epilogue.cols == V * kLanes<T>) return store_vectors(sum, epilogue, WholeVectors<T>{}, c_at);
+#if defined(HEDDLE_ISA_avx512)
+  store_vectors(sum, epilogue, PartOfLast<T, V>{epilogue.cols - (V - 1) * kLanes<T>}, c_at);
+#else
+  T values[R][V * kLanes<T>];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4
-    for (int j = 0; j < kVectors; ++j) store(values[r] + j * kLanes<T>, sum.v[r][j]);
+    for (int j = 0; j < V; ++j) store(values[r] + j * kLanes<T>, sum.v[r][j]);
 #pragma GCC unroll 1
   for (int r = 0; r < R; ++r) store_part<T>(c_at(r), values[r], epilogue);
+#endif
 }
 
 /// One segment whose rows are `stride` apart: an address of every third row stays in a register.
-template <class T, int R>
-HEDDLE_ISA_INLINE void multiply_dense(Accumulators<T, R>& sum, const T* b, const T* a,
-                                      int64_t stride, int64_t length) {
+template <class T, int R, int V>
+HEDDLE_ISA_INLINE void multiply_dense(Accumulators<T, R, V>& sum, const T* b, int64_t b_row,
+                                      const T* a, int64_t stride, int64_t length) {
   constexpr int kBases = (R + 2) / 3;
   const T* base[kBases];
 #pragma GCC unroll 8
   for (int i = 0; i < kBases; ++i) base[i] = a + 3 * i * stride;
-  for (int64_t k = 0; k < length; ++k, b += kCols<T>) {
+#pragma GCC unroll 2
+  for (int64_t k = 0; k < length; ++k, b += b_row) {
     multiply_add(
         sum, b, [&](int r) __attribute__((always_inline)) { return base[r / 3][r % 3 * stride]; });
 #pragma GCC unroll 8
@@ -134,55 +158,71 @@ HEDDLE_ISA_INLINE void multiply_dense(Accumulators<T, R>& sum, const T* b, const
   }
 }
 
-template <class T, int R>
+template <class T, int R, int V>
 void rows_tile_of(const RowsTile<T>& tile) {
-  Accumulators<T, R> sum;
+  Accumulators<T, R, V> sum;
   clear(sum);
   const int64_t length = tile.length;
+  const int64_t b_row = tile.b_row;
   for (int64_t i = 0; i < tile.segments; ++i) {
     const int64_t segment = tile.which[i];
-    const T* b = tile.b + segment * length * kCols<T>;
+    const T* b = tile.b + segment * length * b_row;
     if (tile.a_row != 0) {
-      multiply_dense(sum, b, tile.a[segment * kRows] + tile.a_offset, tile.a_row, length);
+      multiply_dense(sum, b, b_row, tile.a[segment * kRows] + tile.a_offset, tile.a_row, length);
       continue;
     }
     const T* a[R];
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) a[r] = tile.a[segment * kRows + r] + tile.a_offset;
-    for (int64_t k = 0; k < length; ++k, b += kCols<T>)
+    for (int64_t k = 0; k < length; ++k, b += b_row)
       multiply_add(
           sum, b, [&](int r) __attribute__((always_inline)) { return a[r][k]; });
   }
-  store_tile<T, R>(
+  T* c[R];  // read before the first store, which could change them
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) c[r] = tile.c[r] + tile.c_offset;
+  store_tile<T, R, V>(
       sum, Epilogue<T>{tile.bias, tile.cols, tile.accumulate, tile.relu},
-      [&](int r) __attribute__((always_inline)) { return tile.c[r] + tile.c_offset; });
+      [&](int r) __attribute__((always_inline)) { return c[r]; });
 }
 
-template <class T, int R>
+template <class T, int R, int V>
 void outer_tile_of(const OuterTile<T>& tile) {
-  Accumulators<T, R> sum;
+  Accumulators<T, R, V> sum;
   clear(sum);
   for (int64_t k = 0; k < tile.depth; ++k) {
     const T* a = tile.a[k] + tile.a_offset;
     multiply_add(
         sum, tile.b[k] + tile.b_offset, [&](int r) __attribute__((always_inline)) { return a[r]; });
   }
-  store_tile<T, R>(
+  T* const c = tile.c;  // read before the first store, which could change them
+  const int64_t stride = tile.c_stride;
+  store_tile<T, R, V>(
       sum, Epilogue<T>{nullptr, tile.cols, tile.accumulate, false},
-      [&](int r) __attribute__((always_inline)) { return tile.c + r * tile.c_stride; });
+      [&](int r) __attribute__((always_inline)) { return c + r * stride; });
 }
 
 /// Calls the kernel with as many rows as the tile has.
-template <class T, int R = kRows>
-void rows_tile(const RowsTile<T>& tile) {
-  if (tile.rows == R) return rows_tile_of<T, R>(tile);
-  if constexpr (R > 1) rows_tile<T, R - 1>(tile);
+template <class T, int V, int R = kRows>
+void rows_tile_by(const RowsTile<T>& tile) {
+  if (tile.rows == R) return rows_tile_of<T, R, V>(tile);
+  if constexpr (R > 1) rows_tile_by<T, V, R - 1>(tile);
 }
 
-template <class T, int R = kRows>
+template <class T>
+void rows_tile(const RowsTile<T>& tile) {
+  tile.cols > kLanes<T> ? rows_tile_by<T, kVectors>(tile) : rows_tile_by<T, 1>(tile);
+}
+
+template <class T, int V, int R = kRows>
+void outer_tile_by(const OuterTile<T>& tile) {
+  if (tile.rows == R) return outer_tile_of<T, R, V>(tile);
+  if constexpr (R > 1) outer_tile_by<T, V, R - 1>(tile);
+}
+
+template <class T>
 void outer_tile(const OuterTile<T>& tile) {
-  if (tile.rows == R) return outer_tile_of<T, R>(tile);
-  if constexpr (R > 1) outer_tile<T, R - 1>(tile);
+  tile.cols > kLanes<T> ? outer_tile_by<T, kVectors>(tile) : outer_tile_by<T, 1>(tile);
 }
 
 template <class T>

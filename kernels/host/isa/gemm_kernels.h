@@ -15,7 +15,8 @@ template <class T>
 struct RowsTile {
   T* const* c;           // (rows) pointers
   const T* const* a;     // (all segments, mr) pointers
-  const T* b;            // (all segments, length, nr) packed
+  const T* b;            // (all segments, length) rows of nr values that may be read
+  int64_t b_row;         // distance of the rows of b: nr where it is packed
   const int64_t* which;  // (segments)
   int64_t segments, length;
   const T* bias;       // (cols), may be null

@@ -45,6 +45,22 @@ HEDDLE_ISA_INLINE void store(T* p, Vector<T> v) {
   __builtin_memcpy(p, &v, sizeof(v));
 }
 
+#if defined(HEDDLE_ISA_avx512)
+// The first n values of a vector, n from 1 to kLanes; the others are zero, and not touched.
+HEDDLE_ISA_INLINE Vector<float> load_first(const float* p, int64_t n) {
+  return (Vector<float>)_mm512_maskz_loadu_ps((__mmask16)((1U << n) - 1), p);
+}
+HEDDLE_ISA_INLINE Vector<double> load_first(const double* p, int64_t n) {
+  return (Vector<double>)_mm512_maskz_loadu_pd((__mmask8)((1U << n) - 1), p);
+}
+HEDDLE_ISA_INLINE void store_first(float* p, Vector<float> v, int64_t n) {
+  _mm512_mask_storeu_ps(p, (__mmask16)((1U << n) - 1), (__m512)v);
+}
+HEDDLE_ISA_INLINE void store_first(double* p, Vector<double> v, int64_t n) {
+  _mm512_mask_storeu_pd(p, (__mmask8)((1U << n) - 1), (__m512d)v);
+}
+#endif
+
 // a * b + c in one rounding where the instruction set has it; and one value in all lanes.
 #if defined(HEDDLE_ISA_avx512)
 HEDDLE_ISA_INLINE Vector<float> fma(Vector<float> a, Vector<float> b, Vector<float> c) {

@@ -1,0 +1,134 @@
+#include <algorithm>
+
+#include "heddle/kernels/host/gemm.h"
+#include "heddle/kernels/host/isa.h"
+
+namespace heddle::cpu {
+namespace {
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+template <class T>
+const GemmKernels<T>& pick(const GemmKernels<float>& f32, const GemmKernels<double>& f64) {
+  if constexpr (std::is_same_v<T, float>) {
+    return f32;
+  } else {
+    return f64;
+  }
+}
+
+}  // namespace
+
+template <class T>
+const GemmKernels<T>& gemm_kernels() {
+#if defined(__x86_64__)
+  switch (active_isa()) {
+    case Isa::kAvx512:
+      return pick<T>(isa_avx512::kGemmFloat32, isa_avx512::kGemmFloat64);
+    case Isa::kAvx2:
+      return pick<T>(isa_avx2::kGemmFloat32, isa_avx2::kGemmFloat64);
+    case Isa::kBaseline:
+      break;
+  }
+#endif
+  return pick<T>(isa_baseline::kGemmFloat32, isa_baseline::kGemmFloat64);
+}
+
+std::vector<DepthBlock> cut_depth(int64_t segments, int64_t length) {
+  std::vector<DepthBlock> blocks;
+  int64_t before = 0;
+  const int64_t n_chunks = std::max<int64_t>(ceil_div(length, kDepthBlock), 1);
+  const int64_t chunk = std::min(length, ceil_div(ceil_div(length, n_chunks), 16) * 16);
+  const int64_t step = std::max<int64_t>(kDepthBlock / std::max<int64_t>(chunk, 1), 1);
+  int64_t offset = 0;
+  do {  // at least one block, so that empty sums are written as zeros
+    const int64_t here = std::min(chunk, length - offset);
+    int64_t first = 0;
+    do {
+      const int64_t count = std::min(step, segments - first);
+      blocks.push_back({first, count, offset, here, before});
+      before += count * here;
+      first += count;
+    } while (first < segments);
+    offset += here;
+  } while (offset < length);
+  return blocks;
+}
+
+template <class T>
+PackedMatrix<T>::PackedMatrix(int64_t segments, int64_t length, int64_t cols)
+    : blocks_(cut_depth(segments, length)),
+      cols_(cols),
+      nr_(gemm_kernels<T>().nr),
+      panels_(ceil_div(cols, nr_)),
+      data_(segments * length * panels_ * nr_ * static_cast<int64_t>(sizeof(T))) {}
+
+template <class T>
+TileTable<T>::TileTable(int64_t tiles, int64_t segments)
+    : tiles_(tiles),
+      segments_(segments),
+      mr_(gemm_kernels<T>().mr),
+      words_(tiles * (2 * segments + 2) * static_cast<int64_t>(sizeof(int64_t))),
+      pointers_(tiles * (segments + 1) * mr_ * static_cast<int64_t>(sizeof(T*))) {}
+
+template <class T>
+TileTable<T>::TileTable(int64_t n_rows, const T* a, int64_t a_row, T* c, int64_t c_row)
+    : TileTable(ceil_div(n_rows, gemm_kernels<T>().mr), 1) {
+  a_row_ = a_row;
+  const int64_t step = ceil_div(n_rows, std::max<int64_t>(tiles_, 1));  // tiles of even height
+  for (int64_t tile = 0; tile < tiles_; ++tile) {
+    const int64_t first = tile * step;
+    rows(tile) = std::min(step, n_rows - first);
+    active(tile)[0] = 0;
+    active_before(tile)[0] = 0;
+    active_before(tile)[1] = 1;
+    for (int64_t r = 0; r < rows(tile); ++r) {
+      this->a(tile)[r] = a + (first + r) * a_row;
+      this->c(tile)[r] = c + (first + r) * c_row;
+    }
+  }
+}
+
+template <class T>
+void multiply_rows(const TileTable<T>& table, const PackedMatrix<T>& b,
+                   const RowsEpilogue<T>& epilogue) {
+  const GemmKernels<T>& kernels = gemm_kernels<T>();
+  for (const DepthBlock& block : b.blocks()) {
+    const bool is_last = &block == &b.blocks().back();
+    for (int64_t panel = 0; panel < b.panels(); ++panel) {
+      const int64_t n0 = panel * kernels.nr;
+      RowsTile<T> tile{};
+      tile.b = b.panel(block, panel) - block.first * block.length * kernels.nr;
+      tile.b_row = kernels.nr;
+      tile.length = block.length;
+      tile.bias = is_last && epilogue.bias != nullptr ? epilogue.bias + n0 : nullptr;
+      tile.c_offset = epilogue.c_offset + n0;
+      tile.a_offset = epilogue.a_offset + block.offset;
+      tile.cols = std::min(kernels.nr, b.cols() - n0);
+      tile.accumulate = &block != &b.blocks().front();
+      tile.relu = is_last && epilogue.relu;
+      tile.a_row = table.a_row();
+      for (int64_t i = 0; i < table.tiles(); ++i) {
+        const int64_t first = table.active_before(i)[block.first];
+        tile.which = table.active(i) + first;
+        tile.segments = table.active_before(i)[block.first + block.segments] - first;
+        tile.c = table.c(i);
+        tile.a = table.a(i);
+        tile.rows = table.rows(i);
+        kernels.rows_tile(tile);
+      }
+    }
+  }
+}
+
+#define HEDDLE_INSTANTIATE(T)                                                 \
+  template const GemmKernels<T>& gemm_kernels<T>();                           \
+  template class PackedMatrix<T>;                                             \
+  template class TileTable<T>;                                                \
+  template void multiply_rows<T>(const TileTable<T>&, const PackedMatrix<T>&, \
+                                 const RowsEpilogue<T>&);
+HEDDLE_INSTANTIATE(float)
+HEDDLE_INSTANTIATE(double)
+#undef HEDDLE_INSTANTIATE
+
+}  // namespace heddle::cpu
