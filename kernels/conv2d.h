@@ -2,8 +2,8 @@
 
 #include <string>
 
+#include "heddle/core/stream.h"
 #include "heddle/core/view.h"
-#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -61,9 +61,11 @@ void conv2d_backward_data(const Conv2dBackwardDataArgs& args);
 void conv2d_backward_weight(const Conv2dBackwardWeightArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(conv2d_forward, Conv2dForwardArgs)
-HEDDLE_NO_CUDA_KERNEL(conv2d_backward_data, Conv2dBackwardDataArgs)
-HEDDLE_NO_CUDA_KERNEL(conv2d_backward_weight, Conv2dBackwardWeightArgs)
+namespace cuda {
+void conv2d_forward(const Conv2dForwardArgs& args, StreamRef stream);
+void conv2d_backward_data(const Conv2dBackwardDataArgs& args, StreamRef stream);
+void conv2d_backward_weight(const Conv2dBackwardWeightArgs& args, StreamRef stream);
+}  // namespace cuda
 
 namespace onednn {
 void conv2d_forward(const Conv2dForwardArgs& args);

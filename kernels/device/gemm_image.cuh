@@ -33,6 +33,11 @@ struct ImageOperand {
   int64_t tap_carry;      // step_h pitch - taps_w step_w pixel
   int64_t q_carry;        // mul_h pitch - rows_w mul_w pixel
   int64_t p_carry;        // image - rows_h mul_h pitch
+  // What one tile's depth is in digits, of (tap, channel) and of pixels (image, p, q), and in
+  // bytes.
+  int channel_digit, tap_digit, j_digit;
+  int h_digit, w_digit;  // times mul
+  int64_t tap_moves, pixel_moves;
 };
 
 template <class T, class Map>
@@ -58,35 +63,29 @@ class ImageLoader<T, TileMap<T, Along::kDepth, kRows, kDepth, kThreads>> {
     HEDDLE_UNROLL
     for (int pass = 0; pass < Map::kPasses; ++pass)
       place_row(pass, origin.row + Map::line(pass), i, first);
-
-    constexpr int kTile = kDepth;
-    tap_digit_ = kTile / image.channels;
-    channel_digit_ = kTile % image.channels;
-    j_digit_ = tap_digit_ % image.taps_w;
-    moved_digit_ = tap_digit_ / image.taps_w * image.step_h * image.pitch +
-                   j_digit_ * image.step_w * image.pixel + channel_digit_;
-    moved_digit_ *= static_cast<int64_t>(sizeof(T));
   }
   __device__ __forceinline__ bool valid(int pass) const { return (taps_[pass] & tap_) != 0; }
   __device__ __forceinline__ const T* address(int pass) const {
-    return reinterpret_cast<const T*>(row_[pass] + moved_);
+    return reinterpret_cast<const T*>(address_[pass]);
   }
 
   __device__ __forceinline__ void advance() {
-    channel_ += channel_digit_;
-    tap_ <<= tap_digit_;
-    j_ += j_digit_;
-    moved_ += moved_digit_;
+    channel_ += image_.channel_digit;
+    tap_ <<= image_.tap_digit;
+    j_ += image_.j_digit;
+    int64_t moves = image_.tap_moves;
     if (channel_ >= image_.channels) {
       channel_ -= image_.channels;
       tap_ <<= 1;
       j_ += 1;
-      moved_ += image_.channel_carry;
+      moves += image_.channel_carry;
     }
     if (j_ >= image_.taps_w) {
       j_ -= image_.taps_w;
-      moved_ += image_.tap_carry;
+      moves += image_.tap_carry;
     }
+    HEDDLE_UNROLL
+    for (int pass = 0; pass < Map::kPasses; ++pass) address_[pass] += moves;
   }
 
  private:
@@ -96,8 +95,8 @@ class ImageLoader<T, TileMap<T, Along::kDepth, kRows, kDepth, kThreads>> {
     const int64_t rest = row % pixels;
     const int h = static_cast<int>(rest / image_.rows_w) * image_.mul_h + image_.off_h;
     const int w = static_cast<int>(rest % image_.rows_w) * image_.mul_w + image_.off_w;
-    row_[pass] = reinterpret_cast<const char*>(first + row / pixels * image_.image +
-                                               h * image_.pitch + w * image_.pixel);
+    address_[pass] = reinterpret_cast<const char*>(first + row / pixels * image_.image +
+                                                   h * image_.pitch + w * image_.pixel);
     taps_[pass] = 0;
     if (row >= image_.n_pixels) return;
     int j = j_;
@@ -114,13 +113,10 @@ class ImageLoader<T, TileMap<T, Along::kDepth, kRows, kDepth, kThreads>> {
   }
 
   const Operand& image_;
-  const char* row_[Map::kPasses];  // perhaps in the padding
-  uint32_t taps_[Map::kPasses];    // bit t: the t-th tap from the part's first is in the image
-  uint32_t tap_ = 1;               // the bit of the present tap
+  const char* address_[Map::kPasses];  // perhaps in the padding
+  uint32_t taps_[Map::kPasses];        // bit t: the t-th tap from the part's first is in the image
+  uint32_t tap_ = 1;                   // the bit of the present tap
   int channel_, j_;
-  int64_t moved_ = 0;  // bytes, from the first k
-  int channel_digit_, tap_digit_, j_digit_;
-  int64_t moved_digit_;
 };
 
 /// Taps and channels are rows; pixels are depth.
@@ -144,14 +140,6 @@ class ImageLoader<T, TileMap<T, Along::kRows, kRows, kDepth, kThreads>> {
     HEDDLE_UNROLL
     for (int pass = 0; pass < Map::kPasses; ++pass)
       place_pixel(pass, origin.k + Map::line(pass), tap_h, tap_w, first);
-
-    constexpr int kTile = kDepth;
-    const int rows = kTile / image.rows_w;
-    w_digit_ = kTile % image.rows_w * image.mul_w;
-    h_digit_ = rows % image.rows_h * image.mul_h;
-    moved_digit_ =
-        rows / image.rows_h * image.image + h_digit_ * image.pitch + w_digit_ * image.pixel;
-    moved_digit_ *= static_cast<int64_t>(sizeof(T));
   }
   __device__ __forceinline__ bool valid(int pass) const {
     return pass * Map::kLinesPerPass < left_ &&
@@ -165,9 +153,9 @@ class ImageLoader<T, TileMap<T, Along::kRows, kRows, kDepth, kThreads>> {
     left_ -= kDepth;
     HEDDLE_UNROLL
     for (int pass = 0; pass < Map::kPasses; ++pass) {
-      w_[pass] += w_digit_;
-      h_[pass] += h_digit_;
-      address_[pass] += moved_digit_;
+      w_[pass] += image_.w_digit;
+      h_[pass] += image_.h_digit;
+      address_[pass] += image_.pixel_moves;
       if (w_[pass] >= end_w_) {
         w_[pass] -= image_.rows_w * image_.mul_w;
         h_[pass] += image_.mul_h;
@@ -196,8 +184,6 @@ class ImageLoader<T, TileMap<T, Along::kRows, kRows, kDepth, kThreads>> {
   int h_[Map::kPasses], w_[Map::kPasses];
   int left_;  // pixels from this thread's first to the end
   int end_h_, end_w_;
-  int w_digit_, h_digit_;
-  int64_t moved_digit_;
 };
 
 }  // namespace heddle

@@ -7,6 +7,7 @@
 // Sums in float32, in the order of k: the bits do not depend on the tile.
 
 #include "heddle/kernels/device/gemm_operand.cuh"
+#include "heddle/kernels/device/multiply_add.cuh"
 #include "heddle/kernels/device/shared.cuh"
 #include "heddle/kernels/device/vector_space.cuh"
 
@@ -78,15 +79,6 @@ class SimtStaging {
  private:
   Vector<float, 4> chunk_[Map::kPasses];
 };
-
-/// One instruction on a device; under cudasim without the call of fmaf, for speed.
-__device__ __forceinline__ float multiply_add(float a, float b, float sum) {
-#ifdef __CUDASIM__
-  return sum + a * b;
-#else
-  return fmaf(a, b, sum);
-#endif
-}
 
 /// A thread's rows of a and of b at one k.
 struct SimtFragment {
