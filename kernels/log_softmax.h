@@ -1,7 +1,7 @@
 #pragma once
 
 #include "heddle/core/dtype.h"
-#include "heddle/kernels/no_cuda_kernel.h"
+#include "heddle/core/stream.h"
 
 namespace heddle {
 
@@ -27,7 +27,9 @@ void log_softmax_forward(const LogSoftmaxArgs& args);
 void log_softmax_backward(const LogSoftmaxBackwardArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(log_softmax_forward, LogSoftmaxArgs)
-HEDDLE_NO_CUDA_KERNEL(log_softmax_backward, LogSoftmaxBackwardArgs)
+namespace cuda {
+void log_softmax_forward(const LogSoftmaxArgs& args, StreamRef stream);
+void log_softmax_backward(const LogSoftmaxBackwardArgs& args, StreamRef stream);
+}  // namespace cuda
 
 }  // namespace heddle
