@@ -10,6 +10,7 @@
 
 #include "heddle/kernels/host/isa.h"
 #include "heddle/kernels/host/parallel_for.h"
+#include "heddle/kernels/pool2d_windows.h"
 
 namespace heddle {
 namespace {
@@ -19,34 +20,6 @@ constexpr int kLanes = 16;           // channels held in registers over a window
 
 template <class T>
 using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
-struct Range {
-  int64_t begin, end;
-};
-
-/// The part of window `out` that lies inside of the image.
-HEDDLE_INLINE Range window(int64_t out, int64_t kernel, int64_t stride, int64_t pad, int64_t size) {
-  const int64_t begin = out * stride - pad;
-  return {begin < 0 ? 0 : begin, begin + kernel < size ? begin + kernel : size};
-}
-
-/// The windows that hold input position `in`.
-HEDDLE_INLINE Range windows_of(int64_t in, int64_t kernel, int64_t stride, int64_t pad,
-                               int64_t n_out) {
-  const int64_t place = in + pad;
-  const int64_t first = place < kernel ? 0 : (place - kernel) / stride + 1;
-  const int64_t last = place / stride;
-  return {first, last + 1 < n_out ? last + 1 : n_out};
-}
-
-/// Elements that window (oh, ow) divides by.
-HEDDLE_INLINE int64_t divisor(const Pool2dGeometry& g, bool count_include_pad, int64_t oh,
-                              int64_t ow) {
-  if (count_include_pad) return g.kernel_h * g.kernel_w;
-  const Range rows = window(oh, g.kernel_h, g.stride_h, g.pad_h, g.in_h);
-  const Range cols = window(ow, g.kernel_w, g.stride_w, g.pad_w, g.in_w);
-  return (rows.end - rows.begin) * (cols.end - cols.begin);
-}
 
 int64_t rows_per_piece(int64_t row_elements) {
   return std::max<int64_t>(1, kGrain / std::max<int64_t>(1, row_elements));
@@ -61,8 +34,9 @@ HEDDLE_INLINE void for_channel_blocks(int64_t channels, const Body& body) {
 }
 
 template <int kCount, class T, class Place>
-HEDDLE_INLINE void max_of_window(const Pool2dGeometry& g, const T* image, Range rows, Range cols,
-                                 int64_t first_row, int64_t first_col, T* y, Place* places) {
+HEDDLE_INLINE void max_of_window(const Pool2dGeometry& g, const T* image, PoolRange rows,
+                                 PoolRange cols, int64_t first_row, int64_t first_col, T* y,
+                                 Place* places) {
   using C = Compute<T>;
   C best[kCount];
   int32_t place[kCount];
@@ -98,9 +72,9 @@ void max_forward(const MaxPool2dForwardArgs& args) {
               for (int64_t out_row = first; out_row < last; ++out_row) {
                 const int64_t oh = out_row % g.out_h;
                 const T* image = x + out_row / g.out_h * g.in_h * g.in_w * g.channels;
-                const Range rows = window(oh, g.kernel_h, g.stride_h, g.pad_h, g.in_h);
+                const PoolRange rows = pool_rows(g, oh);
                 for (int64_t ow = 0; ow < g.out_w; ++ow) {
-                  const Range cols = window(ow, g.kernel_w, g.stride_w, g.pad_w, g.in_w);
+                  const PoolRange cols = pool_cols(g, ow);
                   const int64_t at = (out_row * g.out_w + ow) * g.channels;
                   for_channel_blocks(
                       g.channels, [&]<int kCount>(int64_t c) __attribute__((always_inline)) {
@@ -120,7 +94,7 @@ void max_forward(const MaxPool2dForwardArgs& args) {
 struct Element {
   int64_t outputs;   // where y of the image starts
   int64_t row, col;  // padded: row + pad_h, col + pad_w
-  Range rows, cols;
+  PoolRange rows, cols;
 };
 
 /// dx of kCount channels of one element: the sum of term(output index, place in the window, oh, ow)
@@ -148,10 +122,10 @@ HEDDLE_INLINE void gather_rows(const Pool2dGeometry& g, T* dx, int64_t first, in
     Element e;
     e.outputs = in_row / g.in_h * g.out_h * g.out_w * g.channels;
     e.row = ih + g.pad_h;
-    e.rows = windows_of(ih, g.kernel_h, g.stride_h, g.pad_h, g.out_h);
+    e.rows = pool_windows_of(ih, g.kernel_h, g.stride_h, g.pad_h, g.out_h);
     for (int64_t iw = 0; iw < g.in_w; ++iw) {
       e.col = iw + g.pad_w;
-      e.cols = windows_of(iw, g.kernel_w, g.stride_w, g.pad_w, g.out_w);
+      e.cols = pool_windows_of(iw, g.kernel_w, g.stride_w, g.pad_w, g.out_w);
       T* element = dx + (in_row * g.in_w + iw) * g.channels;
       for_channel_blocks(
           g.channels, [&]<int kCount>(int64_t c) __attribute__((always_inline)) {
@@ -184,8 +158,8 @@ void max_backward(const MaxPool2dBackwardArgs& args) {
 }
 
 template <int kCount, class T>
-HEDDLE_INLINE void average_of_window(const Pool2dGeometry& g, const T* image, Range rows,
-                                     Range cols, Compute<T> count, T* y) {
+HEDDLE_INLINE void average_of_window(const Pool2dGeometry& g, const T* image, PoolRange rows,
+                                     PoolRange cols, Compute<T> count, T* y) {
   Compute<T> sum[kCount] = {};
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     for (int64_t col = cols.begin; col < cols.end; ++col) {
@@ -207,10 +181,10 @@ void avg_forward(const AvgPool2dForwardArgs& args) {
               for (int64_t out_row = first; out_row < last; ++out_row) {
                 const int64_t oh = out_row % g.out_h;
                 const T* image = x + out_row / g.out_h * g.in_h * g.in_w * g.channels;
-                const Range rows = window(oh, g.kernel_h, g.stride_h, g.pad_h, g.in_h);
+                const PoolRange rows = pool_rows(g, oh);
                 for (int64_t ow = 0; ow < g.out_w; ++ow) {
-                  const Range cols = window(ow, g.kernel_w, g.stride_w, g.pad_w, g.in_w);
-                  const auto count = static_cast<Compute<T>>(divisor(g, pad_counts, oh, ow));
+                  const PoolRange cols = pool_cols(g, ow);
+                  const auto count = static_cast<Compute<T>>(pool_divisor(g, pad_counts, oh, ow));
                   T* out = y + (out_row * g.out_w + ow) * g.channels;
                   for_channel_blocks(
                       g.channels, [&]<int kCount>(int64_t c) __attribute__((always_inline)) {
@@ -228,14 +202,15 @@ template <class T>
 void avg_backward(const AvgPool2dBackwardArgs& args) {
   for_input_rows(args.geometry, [&](int64_t begin, int64_t end) {
     cpu::vectorized(
-        [](T* dx, const T* dy, Pool2dGeometry g, bool pad_counts, int64_t first,
-           int64_t last) HEDDLE_VECTOR_LOOP {
-          gather_rows(
-              g, dx, first, last,
-              [=](int64_t at, int64_t, int64_t oh, int64_t ow) __attribute__((always_inline)) {
-                return Compute<T>(dy[at]) / static_cast<Compute<T>>(divisor(g, pad_counts, oh, ow));
-              });
-        },
+        [](T* dx, const T* dy, Pool2dGeometry g, bool pad_counts, int64_t first, int64_t last)
+            HEDDLE_VECTOR_LOOP {
+              gather_rows(
+                  g, dx, first, last,
+                  [=](int64_t at, int64_t, int64_t oh, int64_t ow) __attribute__((always_inline)) {
+                    return Compute<T>(dy[at]) /
+                           static_cast<Compute<T>>(pool_divisor(g, pad_counts, oh, ow));
+                  });
+            },
         static_cast<T*>(args.dx), static_cast<const T*>(args.dy), args.geometry,
         args.count_include_pad, begin, end);
   });

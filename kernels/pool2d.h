@@ -3,7 +3,7 @@
 #include <string>
 
 #include "heddle/core/dtype.h"
-#include "heddle/kernels/no_cuda_kernel.h"
+#include "heddle/core/stream.h"
 
 namespace heddle {
 
@@ -83,11 +83,13 @@ void global_avg_pool_forward(const GlobalAvgPoolForwardArgs& args);
 void global_avg_pool_backward(const GlobalAvgPoolBackwardArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(max_pool2d_forward, MaxPool2dForwardArgs)
-HEDDLE_NO_CUDA_KERNEL(max_pool2d_backward, MaxPool2dBackwardArgs)
-HEDDLE_NO_CUDA_KERNEL(avg_pool2d_forward, AvgPool2dForwardArgs)
-HEDDLE_NO_CUDA_KERNEL(avg_pool2d_backward, AvgPool2dBackwardArgs)
-HEDDLE_NO_CUDA_KERNEL(global_avg_pool_forward, GlobalAvgPoolForwardArgs)
-HEDDLE_NO_CUDA_KERNEL(global_avg_pool_backward, GlobalAvgPoolBackwardArgs)
+namespace cuda {
+void max_pool2d_forward(const MaxPool2dForwardArgs& args, StreamRef stream);
+void max_pool2d_backward(const MaxPool2dBackwardArgs& args, StreamRef stream);
+void avg_pool2d_forward(const AvgPool2dForwardArgs& args, StreamRef stream);
+void avg_pool2d_backward(const AvgPool2dBackwardArgs& args, StreamRef stream);
+void global_avg_pool_forward(const GlobalAvgPoolForwardArgs& args, StreamRef stream);
+void global_avg_pool_backward(const GlobalAvgPoolBackwardArgs& args, StreamRef stream);
+}  // namespace cuda
 
 }  // namespace heddle
