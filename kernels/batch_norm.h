@@ -3,7 +3,7 @@
 #include <string>
 
 #include "heddle/core/dtype.h"
-#include "heddle/kernels/no_cuda_kernel.h"
+#include "heddle/core/stream.h"
 
 namespace heddle {
 
@@ -81,9 +81,11 @@ void batch_norm_backward(const BatchNormBackwardArgs& args);
 void batch_norm_move_running(const BatchNormRunningArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(batch_norm_inference, BatchNormInferenceArgs)
-HEDDLE_NO_CUDA_KERNEL(batch_norm_forward, BatchNormForwardArgs)
-HEDDLE_NO_CUDA_KERNEL(batch_norm_backward, BatchNormBackwardArgs)
-HEDDLE_NO_CUDA_KERNEL(batch_norm_move_running, BatchNormRunningArgs)
+namespace cuda {
+void batch_norm_inference(const BatchNormInferenceArgs& args, StreamRef stream);
+void batch_norm_forward(const BatchNormForwardArgs& args, StreamRef stream);
+void batch_norm_backward(const BatchNormBackwardArgs& args, StreamRef stream);
+void batch_norm_move_running(const BatchNormRunningArgs& args, StreamRef stream);
+}  // namespace cuda
 
 }  // namespace heddle
