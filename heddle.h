@@ -4,6 +4,7 @@
 #include "heddle/core/cuda_error.h"
 #include "heddle/core/denormals.h"
 #include "heddle/core/device.h"
+#include "heddle/core/device_fault.h"
 #include "heddle/core/device_guard.h"
 #include "heddle/core/dtype.h"
 #include "heddle/core/error.h"

@@ -4,7 +4,6 @@
 // a stored one. 16-bit floats are computed in float32. Deterministic: fixed lanes and pieces.
 #include "heddle/kernels/cross_entropy.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "heddle/kernels/host/isa.h"
@@ -67,7 +66,7 @@ void backward_rows(const CrossEntropyBackwardArgs& args, int64_t begin, int64_t 
       continue;
     }
     const T* x = static_cast<const T*>(p.logits) + row * p.cols;
-    const C factor = C(args.scale) * C(static_cast<const T*>(args.dy)[row * args.dy_stride]);
+    const C factor = C(*args.scale) * C(static_cast<const T*>(args.dy)[row * args.dy_stride]);
     const C max = stats[2 * row], log_sum = stats[2 * row + 1];
     cpu::vectorized(
         [](const T* row_x, T* row_dx, int64_t cols, C m, C l, C u, C f) HEDDLE_VECTOR_LOOP {
@@ -80,22 +79,25 @@ void backward_rows(const CrossEntropyBackwardArgs& args, int64_t begin, int64_t 
   }
 }
 
-}  // namespace
-
-void cpu::count_labels(const CountLabelsArgs& args) {
+/// The labels that are not ignored. Errors: one that is no class.
+int64_t count_labels(const CrossEntropyProblem& p) {
   int64_t count = 0;
-  int64_t first_wrong = args.rows;
-  for (int64_t row = 0; row < args.rows; ++row) {
-    const int64_t label = args.labels[row];
-    if (label == args.ignore_index) continue;
-    if (label < 0 || label >= args.cols) first_wrong = std::min(first_wrong, row);
+  for (int64_t row = 0; row < p.rows; ++row) {
+    const int64_t label = p.labels[row];
+    if (label == p.ignore_index) continue;
+    if (label < 0 || label >= p.cols)
+      fail("cross_entropy: label in row {} is {}, expected 0 to {} or ignore_index {}", row, label,
+           p.cols - 1, p.ignore_index);
     ++count;
   }
-  args.counts[0] = count;
-  args.counts[1] = first_wrong;
+  return count;
 }
 
+}  // namespace
+
 void cpu::cross_entropy_forward(const CrossEntropyForwardArgs& args) {
+  const int64_t count = count_labels(args.problem);
+  *args.scale = args.mean && count > 0 ? 1.0 / static_cast<double>(count) : 1.0;
   const int64_t grain = rows_per_piece(args.problem.cols);
   std::vector<double> partial(static_cast<size_t>((args.problem.rows + grain - 1) / grain));
   parallel_ranges(args.problem.rows, grain, [&](int64_t begin, int64_t end) {
@@ -103,8 +105,12 @@ void cpu::cross_entropy_forward(const CrossEntropyForwardArgs& args) {
       partial[static_cast<size_t>(begin / grain)] = forward_rows<T>(args, begin, end);
     });
   });
-  *args.sum = 0.0;
-  for (const double value : partial) *args.sum += value;
+  if (args.loss == nullptr) return;
+  double sum = 0.0;
+  for (const double value : partial) sum += value;
+  dispatch_float(args.problem.dtype, [&]<class T>() {
+    *static_cast<T*>(args.loss) = T(static_cast<Accumulator<T>>(sum * *args.scale));
+  });
 }
 
 void cpu::cross_entropy_backward(const CrossEntropyBackwardArgs& args) {

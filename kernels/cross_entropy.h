@@ -1,7 +1,7 @@
 #pragma once
 
 #include "heddle/core/dtype.h"
-#include "heddle/kernels/no_cuda_kernel.h"
+#include "heddle/core/stream.h"
 
 namespace heddle {
 
@@ -16,45 +16,40 @@ struct CrossEntropyProblem {
 };
 
 /// losses[row] = -(1 - s) log_softmax(logits)[label] - s/cols * sum of log_softmax(logits), s the
-/// smoothing; 0 where the label is ignore_index. *sum = the sum of losses in float64 and fixed
-/// order, on the op's device like all else. `stats` keeps the row's maximum and log(sum e^(x -
-/// max)) for backward.
+/// smoothing; 0 where the label is ignore_index. loss = scale * the sum of losses, taken in float64
+/// and fixed order, with scale = 1 / the labels that are not ignored where `mean` (and there is
+/// one), else 1. `stats` keeps the row's maximum and log(sum e^(x - max)) for backward.
+/// Errors: a label outside [0, cols) that is not ignore_index. The CPU throws, naming row and
+/// value, and writes nothing. CUDA makes the row's loss NaN and reports it: see
+/// core/device_fault.h.
 struct CrossEntropyForwardArgs {
   CrossEntropyProblem problem;
-  void* losses;  // (rows), dtype; may be null
-  void* stats;   // (rows, 2), float64 for float64, else float32
-  double* sum;
+  bool mean;
+  void* losses;   // (rows), dtype; may be null
+  void* stats;    // (rows, 2), float64 for float64, else float32
+  void* loss;     // (), dtype; may be null
+  double* scale;  // ()
 };
 
 /// dlogits = scale * dy[row] * (softmax - (1 - s) one_hot(label) - s/cols), exact zeros where the
 /// label is ignored.
 struct CrossEntropyBackwardArgs {
   CrossEntropyProblem problem;
-  void* dlogits;      // (rows, cols)
-  const void* stats;  // of the forward
-  const void* dy;     // dtype, `dy_stride` elements apart: 0 for one gradient of all rows
+  void* dlogits;        // (rows, cols)
+  const void* stats;    // of the forward
+  const double* scale;  // of the forward
+  const void* dy;       // dtype, `dy_stride` elements apart: 0 for one gradient of all rows
   int64_t dy_stride;
-  double scale;
-};
-
-/// counts[0] = the labels that are not ignored, counts[1] = the first row whose label is neither
-/// ignore_index nor in [0, cols), or `rows` where there is none.
-struct CountLabelsArgs {
-  const int64_t* labels;  // (rows)
-  int64_t rows, cols;
-  int64_t ignore_index;
-  int64_t* counts;  // (2)
 };
 
 namespace cpu {
-void count_labels(const CountLabelsArgs& args);
-/// Labels must have passed count_labels.
 void cross_entropy_forward(const CrossEntropyForwardArgs& args);
 void cross_entropy_backward(const CrossEntropyBackwardArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(count_labels, CountLabelsArgs)
-HEDDLE_NO_CUDA_KERNEL(cross_entropy_forward, CrossEntropyForwardArgs)
-HEDDLE_NO_CUDA_KERNEL(cross_entropy_backward, CrossEntropyBackwardArgs)
+namespace cuda {
+void cross_entropy_forward(const CrossEntropyForwardArgs& args, StreamRef stream);
+void cross_entropy_backward(const CrossEntropyBackwardArgs& args, StreamRef stream);
+}  // namespace cuda
 
 }  // namespace heddle

@@ -35,27 +35,13 @@ CrossEntropyProblem problem_of(const Tensor& logits, const Tensor& labels,
           labels.data<int64_t>(), options.ignore_index, options.label_smoothing};
 }
 
-/// The labels that count. Errors: the first that is no class.
-int64_t count_labels(const Tensor& labels, int64_t cols, int64_t ignore_index) {
-  const int64_t rows = labels.size(0);
-  const Tensor counts =
-      Tensor::empty({2}, DType::kInt64, MemoryFormat::kContiguous, labels.device());
-  HEDDLE_DISPATCH(labels.device(), count_labels,
-                  {labels.data<int64_t>(), rows, cols, ignore_index, counts.data<int64_t>()});
-  const std::vector<int64_t> found = counts.to_vector<int64_t>();
-  if (found[1] < rows)
-    fail("cross_entropy: label in row {} is {:.0f}, expected 0 to {} or ignore_index {}", found[1],
-         labels.at({found[1]}), cols - 1, ignore_index);
-  return found[0];
-}
-
 Tensor cross_entropy_backward(const Tensor& dy, const Tensor& logits, const Tensor& labels,
-                              const Tensor& stats, double scale,
+                              const Tensor& stats, const Tensor& scale,
                               const CrossEntropyOptions& options) {
   Tensor dlogits = Tensor::empty_like(logits);
   HEDDLE_DISPATCH(logits.device(), cross_entropy_backward,
                   {problem_of(logits, labels, options), dlogits.raw_data(), stats.raw_data(),
-                   dy.raw_data(), dy.dim() == 1 ? dy.strides()[0] : 0, scale});
+                   scale.data<double>(), dy.raw_data(), dy.dim() == 1 ? dy.strides()[0] : 0});
   return dlogits;
 }
 
@@ -66,23 +52,18 @@ Tensor cross_entropy(const Tensor& input, const Tensor& input_labels,
   check_arguments(input, input_labels, options);
   const Tensor logits = dense(input, MemoryFormat::kContiguous);
   const Tensor labels = dense(input_labels, MemoryFormat::kContiguous);
-  const int64_t count = count_labels(labels, logits.size(1), options.ignore_index);
-  const double scale =
-      options.reduction == Reduction::kMean && count > 0 ? 1.0 / static_cast<double>(count) : 1.0;
-
+  const auto empty = [device = logits.device()](const Shape& shape, DType dtype) {
+    return Tensor::empty(shape, dtype, MemoryFormat::kContiguous, device);
+  };
   const bool each = options.reduction == Reduction::kNone;
-  Tensor losses = each ? Tensor::empty({logits.size(0)}, logits.dtype()) : Tensor();
-  const DType stats_dtype = logits.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
-  Tensor stats = Tensor::empty({logits.size(0), 2}, stats_dtype);
-  Tensor sum = Tensor::empty({}, DType::kFloat64, MemoryFormat::kContiguous, logits.device());
+  Tensor loss = empty(each ? Shape{logits.size(0)} : Shape{}, logits.dtype());
+  const Tensor stats = empty({logits.size(0), 2},
+                             logits.dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32);
+  const Tensor scale = empty({}, DType::kFloat64);
   HEDDLE_DISPATCH(logits.device(), cross_entropy_forward,
-                  {problem_of(logits, labels, options), each ? losses.raw_data() : nullptr,
-                   stats.raw_data(), sum.data<double>()});
-  Tensor loss = losses;
-  if (!each) {
-    if (scale != 1.0) mul_(sum, scale);
-    loss = to(sum, logits.dtype());
-  }
+                  {problem_of(logits, labels, options), options.reduction == Reduction::kMean,
+                   each ? loss.raw_data() : nullptr, stats.raw_data(),
+                   each ? nullptr : loss.raw_data(), scale.data<double>()});
   if (needs_grad({input})) {
     record("cross_entropy", loss, {input},
            [saved_logits = SavedTensor(logits), saved_labels = SavedTensor(labels), stats, scale,
