@@ -6,6 +6,7 @@
 #include <utility>
 
 #ifdef CUDASIM_ASAN
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #ifdef CUDASIM_TSAN
@@ -57,6 +58,16 @@ constexpr size_t kStackBytes = size_t{128} << 10;
 constexpr size_t kColours = 16;
 constexpr size_t kColourBytes = kPage / kColours;
 
+/// AddressSanitizer marks what lies between variables; frames that were abandoned, or lay where
+/// this stack now is, have not taken their marks away.
+void forget_frames(const Fiber& fiber) {
+#ifdef CUDASIM_ASAN
+  __asan_unpoison_memory_region(fiber.low, static_cast<size_t>(fiber.high - fiber.low));
+#else
+  static_cast<void>(fiber);
+#endif
+}
+
 }  // namespace
 
 FiberPool::FiberPool(void (*entry)()) : entry_(entry) {
@@ -82,6 +93,7 @@ void FiberPool::map(Fiber& fiber) {
   fiber.low = static_cast<char*>(memory) + kPage;
   fiber.high = fiber.low + kStackBytes;
   fiber.start = fiber.high - (all_.size() % kColours) * kColourBytes;
+  forget_frames(fiber);
 #ifdef CUDASIM_TSAN
   fiber.tsan_fiber = __tsan_create_fiber(0);
 #endif
@@ -101,6 +113,7 @@ Fiber* FiberPool::take() {
 
 void FiberPool::abandon(Fiber* fiber) {
   fiber->context = nullptr;
+  forget_frames(*fiber);
 #ifdef CUDASIM_TSAN
   __tsan_destroy_fiber(fiber->tsan_fiber);
   fiber->tsan_fiber = __tsan_create_fiber(0);
