@@ -74,7 +74,8 @@ inline bool is_exchange_row(const Lane& lane, uintptr_t address, Access kind) {
   if (!may_access(device, *allocation)) end_with(FindingKind::kForeignDevice, touch);
   ShadowMap& map = shadow_of(*allocation);
   const uintptr_t page = touch.address / kPageBytes;
-  checks.pages[page % BlockChecks::kPages] = {page, &map};
+  UsedWords* used = checks.accesses == nullptr ? nullptr : &checks.accesses->of(*allocation);
+  checks.pages[page % BlockChecks::kPages] = {page, &map, used};
   return &map;
 }
 
@@ -216,8 +217,8 @@ void check_access(Lane& lane, uintptr_t address, size_t bytes, Access kind,
       end_with(FindingKind::kMisaligned, {&lane, address, bytes, kind, return_address});
     }
     ShadowMap* map = checks.shared.get();
+    const BlockChecks::Page& page = checks.pages[address / kPageBytes % BlockChecks::kPages];
     if (!is_shared) {
-      const BlockChecks::Page& page = checks.pages[address / kPageBytes % BlockChecks::kPages];
       map = page.map;
       if (page.number != address / kPageBytes) {
         if (is_exchange_row(lane, address, kind)) return;
@@ -227,6 +228,9 @@ void check_access(Lane& lane, uintptr_t address, size_t bytes, Access kind,
     }
     if (!all_usable(*map, address, bytes, kind)) {
       check_state(*map, {&lane, address, bytes, kind, return_address});
+    }
+    if (!is_shared && page.used != nullptr) {
+      page.used->note(reinterpret_cast<const void*>(address), bytes, kind != Access::kRead);
     }
     if (checks.races && !checks.order.exhausted()) {
       is_shared ? check_races<true>(checks, *map, lane, address, bytes, kind, return_address)

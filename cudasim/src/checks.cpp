@@ -73,6 +73,7 @@ void enter_launch(BlockChecks& checks, const Launch& launch) {
   checks.memory = running.level >= Checks::kMemory;
   checks.races = running.level >= Checks::kRaces;
   checks.profile = running.profile;
+  checks.accesses = launch.accesses;
   checks.order.begin_launch(running.first_interval);
   std::fill(std::begin(checks.pages), std::end(checks.pages), BlockChecks::Page{});
 }

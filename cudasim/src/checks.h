@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "cudasim/findings.h"
+#include "kernel_accesses.h"
 #include "lane.h"
 #include "profile_block.h"
 #include "races.h"
@@ -32,7 +33,9 @@ struct BlockChecks {
   struct Page {
     uintptr_t number = ~uintptr_t{0};
     ShadowMap* map = nullptr;
+    UsedWords* used = nullptr;  // for the happens-before check; null: nobody asks
   };
+  KernelAccesses* accesses = nullptr;  ///< the launch's
   static constexpr size_t kPages = 256;
   Page pages[kPages];
 

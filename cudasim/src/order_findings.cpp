@@ -1,5 +1,7 @@
 #include "order_findings.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -33,6 +35,19 @@ std::atomic<bool>& checks_on() {
   static std::atomic<bool> on{wanted_by_environment()};
   return on;
 }
+
+/// As with findings of accesses: a program that would end well does not.
+void end_with_findings(int status, void*) {
+  const std::vector<OrderFinding> left = order_findings();
+  if (left.empty()) return;
+  std::fprintf(stderr, "cudasim: %zu findings about order\n", left.size());
+  if (status != 0) return;
+  std::fflush(nullptr);
+  _exit(kOrderFindingsExitCode);
+}
+
+// Early, so that it runs after the program's own handlers.
+[[maybe_unused]] const int registered = on_exit(end_with_findings, nullptr);
 
 }  // namespace
 

@@ -15,6 +15,23 @@ namespace {
 
 constexpr size_t kBytes = 1024;
 
+__global__ void fill_kernel(char* memory, int value) {
+  memory[threadIdx.x] = static_cast<char>(value);
+}
+
+__global__ void sum_kernel(const char* memory, char* result) {
+  result[threadIdx.x] = static_cast<char>(result[threadIdx.x] + memory[threadIdx.x]);
+}
+
+template <class... Parameters, class... Arguments>
+void launch(cudaStream_t stream, void (*kernel)(Parameters...), Arguments... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = 1;
+  config.blockDim = kBytes;
+  config.stream = stream;
+  REQUIRE_CUDA(cudaLaunchKernelEx(&config, kernel, arguments...));
+}
+
 const std::vector<cudasim::Machine> kSchedules = {
     {.n_devices = 2, .schedule = Schedule::kEager},
     {.n_devices = 2, .schedule = Schedule::kLatest},
@@ -262,6 +279,57 @@ TEST_CASE("readers need no order, and parts of a buffer are apart", "[sim]") {
     set(memory + kBytes, 2, b);
   });
 }
+
+#ifdef CUDASIM_WITH_CHECKS
+TEST_CASE("a kernel that does not wait for another stream's kernel is found and named", "[sim]") {
+  expect_fault(OrderFault::kMissingWait, "kernel fill_kernel in stream 1 of device 0",
+               "kernel sum_kernel in stream 2 of device 0", [] {
+                 cudaStream_t a = new_stream();
+                 cudaStream_t b = new_stream();
+                 char* memory = device_memory<char>(kBytes);
+                 char* result = device_memory<char>(kBytes);
+                 REQUIRE_CUDA(cudaMemset(memory, 0, kBytes));
+                 REQUIRE_CUDA(cudaMemset(result, 0, kBytes));
+                 REQUIRE_CUDA(cudaDeviceSynchronize());
+                 launch(a, fill_kernel, memory, 3);
+                 launch(b, sum_kernel, memory, result);
+               });
+}
+
+TEST_CASE("memory freed while another stream's kernel may use it is found", "[sim]") {
+  const MachineScope scope;  // in other schedules the kernel may meet memory that is freed
+  const cudasim::ExpectOrderFindings expected;
+  cudaStream_t owner = new_stream();
+  cudaStream_t side = new_stream();
+  char* memory = pool_memory(owner);
+  char* result = device_memory<char>(kBytes);
+  set(memory, 1, owner);
+  REQUIRE_CUDA(cudaMemset(result, 0, kBytes));
+  REQUIRE_CUDA(cudaDeviceSynchronize());
+  launch(side, sum_kernel, memory, result);
+  REQUIRE_CUDA(cudaFreeAsync(memory, owner));
+  REQUIRE(expected.found().size() == 1);
+  REQUIRE(expected.found()[0].fault == OrderFault::kFreedInUse);
+  REQUIRE(expected.found()[0].first == "kernel sum_kernel in stream 2 of device 0");
+  REQUIRE(expected.found()[0].second == "free of 1024 bytes in stream 1 of device 0");
+}
+
+TEST_CASE("kernels of several streams that wait, or share what they read, are silent", "[sim]") {
+  expect_silence([] {
+    cudaStream_t a = new_stream();
+    cudaStream_t b = new_stream();
+    char* memory = device_memory<char>(kBytes);
+    char* x = device_memory<char>(2 * kBytes);
+    REQUIRE_CUDA(cudaMemset(x, 0, 2 * kBytes));
+    REQUIRE_CUDA(cudaDeviceSynchronize());
+    launch(a, fill_kernel, memory, 3);
+    order(a, b);
+    launch(b, sum_kernel, memory, x);
+    launch(a, sum_kernel, memory, x + kBytes);
+    REQUIRE(values_of(x, 2 * kBytes) == std::vector<char>(2 * kBytes, 3));
+  });
+}
+#endif
 
 TEST_CASE("a wrong program computes a wrong result in the latest schedule, every time", "[sim]") {
   for (int i = 0; i < 5; ++i) {

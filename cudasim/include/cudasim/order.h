@@ -26,6 +26,10 @@ struct OrderFinding {
 /// One line.
 std::string to_text(const OrderFinding& finding);
 
+/// A finding is printed when it occurs, and a program that ends with some ends with this exit code
+/// where it would have been 0. What an ExpectOrderFindings takes away counts for neither.
+constexpr int kOrderFindingsExitCode = 66;
+
 /// All since the last clear, the oldest first.
 std::vector<OrderFinding> order_findings();
 void clear_order_findings();
