@@ -14,7 +14,8 @@ namespace {
 
 [[noreturn, gnu::cold]] void end_with(FindingKind kind, const Touch& touch) {
   report_touch(kind, touch);
-  end_launch((std::string(finding_kind_name(kind)) + ": the access cannot be performed").c_str());
+  end_launch((std::string(finding_kind_name(kind)) + ": the access cannot be performed").c_str(),
+             true);
 }
 
 struct Segment {

@@ -8,6 +8,9 @@
 
 #include "launch.h"
 #include "observer.h"
+#ifdef CUDASIM_WITH_CHECKS
+#include "symbols.h"
+#endif
 #include "team.h"
 #include "worker.h"
 
@@ -108,7 +111,7 @@ LaunchResult run_blocks(const Launch& launch, const ExecutionSettings& how) {
       if (worker.run(launch, first + block)) continue;
       begun = count;
       const std::lock_guard lock(mutex);
-      if (!result.failed) result = {true, worker.take_message()};
+      if (!result.failed) result = {true, worker.take_message(), worker.told()};
     }
   };
   const int64_t threads = std::min<int64_t>(how.threads, count);
@@ -120,20 +123,24 @@ LaunchResult run_blocks(const Launch& launch, const ExecutionSettings& how) {
   return result;
 }
 
-std::string kernel_name(const Launch& launch) {
+std::string name_of(const Launch& launch) {
   if (launch.name != nullptr) return launch.name;
+#ifdef CUDASIM_WITH_CHECKS
+  return kernel_name(launch.function);
+#else
   char text[32];
   std::snprintf(text, sizeof text, "%p", launch.function);
   return text;
+#endif
 }
 
 void note_failure(const Launch& launch, LaunchResult& result) {
-  result.message = "kernel " + kernel_name(launch) + ": " + result.message;
+  result.message = "kernel " + name_of(launch) + ": " + result.message;
   {
     const std::lock_guard lock(failure_mutex);
     last_failure() = result.message;
   }
-  if (execution_settings().print_failures) {
+  if (execution_settings().print_failures && !result.told) {
     std::fprintf(stderr, "cudasim: launch failed: %s\n", result.message.c_str());
   }
 }

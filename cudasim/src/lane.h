@@ -109,7 +109,7 @@ struct Block {
 /// The thread whose kernel code runs now on this host thread; null outside kernels.
 extern constinit thread_local Lane* current_lane;
 
-/// Ends the launch from inside a kernel; does not return.
-[[noreturn]] void end_launch(const char* message);
+/// Ends the launch from inside a kernel; does not return. `told`: a finding has said why.
+[[noreturn]] void end_launch(const char* message, bool told = false);
 
 }  // namespace cudasim

@@ -30,6 +30,7 @@ struct Launch {
 struct LaunchResult {
   bool failed = false;
   std::string message;  ///< why it failed
+  bool told = false;    ///< a finding has said so
 };
 
 /// Runs all blocks of the launch (those of its range) and returns when they are done. Never throws

@@ -62,6 +62,7 @@ void Worker::prepare(const Launch& launch, int64_t linear) {
   divergence_told_ = false;
   failed_ = false;
   stuck_ = false;
+  told_ = false;
 }
 
 void Worker::prepare_lanes(dim3 size) {
@@ -157,8 +158,9 @@ void Worker::to_host(Fiber& from) {
   std::terminate();  // an abandoned fiber is not switched to
 }
 
-void Worker::fail(std::string message) {
+void Worker::fail(std::string message, bool told) {
   failed_ = true;
+  told_ = told;
   message_ = std::move(message);
   to_host(*current_lane->fiber);
 }
@@ -236,6 +238,8 @@ std::string Worker::stuck_message() const {
          " have ended";
 }
 
-void end_launch(const char* message) { current_lane->block->engine->fail(message); }
+void end_launch(const char* message, bool told) {
+  current_lane->block->engine->fail(message, told);
+}
 
 }  // namespace cudasim

@@ -26,6 +26,7 @@ class Worker {
   /// Runs the block of that linear index; false when the launch must end.
   bool run(const Launch& launch, int64_t linear);
   std::string take_message() { return std::move(message_); }
+  bool told() const { return told_; }
 
   // Called by the running thread.
   void barrier(int predicate, const void* pc);
@@ -33,7 +34,7 @@ class Worker {
                     const void* pc);
   void yield();
   void* shared_variable(const SharedSite& site);
-  [[noreturn]] void fail(std::string message);
+  [[noreturn]] void fail(std::string message, bool told = false);
 
  private:
   static void lane_main();
@@ -67,6 +68,7 @@ class Worker {
   bool divergence_told_ = false;
   bool failed_ = false;
   bool stuck_ = false;
+  bool told_ = false;
   std::string message_;
   std::vector<std::unique_ptr<Exchange>> exchanges_;
   std::vector<Exchange*> free_exchanges_;
