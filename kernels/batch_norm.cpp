@@ -332,8 +332,12 @@ std::string BatchNormProblem::key() const {
                      weight != nullptr ? " weight" : "", bias != nullptr ? " bias" : "",
                      relu ? " relu" : "");
 }
-std::string BatchNormInferenceArgs::key() const { return "batch_norm_inference " + problem.key(); }
-std::string BatchNormForwardArgs::key() const { return "batch_norm_forward " + problem.key(); }
+std::string BatchNormInferenceArgs::key() const {
+  return fmt::format("batch_norm_inference {} eps{}", problem.key(), eps);
+}
+std::string BatchNormForwardArgs::key() const {
+  return fmt::format("batch_norm_forward {} eps{}", problem.key(), eps);
+}
 std::string BatchNormBackwardArgs::key() const {
   return fmt::format("batch_norm_backward {}{}", problem.key(), training ? "" : " eval");
 }

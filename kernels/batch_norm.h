@@ -88,4 +88,14 @@ void batch_norm_backward(const BatchNormBackwardArgs& args, StreamRef stream);
 void batch_norm_move_running(const BatchNormRunningArgs& args, StreamRef stream);
 }  // namespace cuda
 
+/// oneDNN's versions, where their *_supports says that it can.
+namespace onednn {
+bool batch_norm_inference_supports(const BatchNormInferenceArgs& args);
+bool batch_norm_forward_supports(const BatchNormForwardArgs& args);
+bool batch_norm_backward_supports(const BatchNormBackwardArgs& args);
+void batch_norm_inference(const BatchNormInferenceArgs& args);
+void batch_norm_forward(const BatchNormForwardArgs& args);
+void batch_norm_backward(const BatchNormBackwardArgs& args);
+}  // namespace onednn
+
 }  // namespace heddle

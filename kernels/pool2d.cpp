@@ -285,6 +285,9 @@ std::string Pool2dGeometry::key() const {
                      in_w, channels, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, pad_h,
                      pad_w);
 }
+std::string MaxPool2dBackwardArgs::key() const {
+  return key_of("max_pool2d_backward", geometry, false);
+}
 std::string AvgPool2dForwardArgs::key() const {
   return key_of("avg_pool2d_forward", geometry, count_include_pad);
 }

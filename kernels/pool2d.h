@@ -36,6 +36,8 @@ struct MaxPool2dBackwardArgs {
   const void* dy;
   const void* places;
   DType place_dtype;
+
+  std::string key() const;
 };
 
 /// y = the window's sum over its element count, with the padding counted where asked.
@@ -91,5 +93,15 @@ void avg_pool2d_backward(const AvgPool2dBackwardArgs& args, StreamRef stream);
 void global_avg_pool_forward(const GlobalAvgPoolForwardArgs& args, StreamRef stream);
 void global_avg_pool_backward(const GlobalAvgPoolBackwardArgs& args, StreamRef stream);
 }  // namespace cuda
+
+/// oneDNN's versions, where their *_supports says that it can.
+namespace onednn {
+bool max_pool2d_backward_supports(const MaxPool2dBackwardArgs& args);
+bool avg_pool2d_forward_supports(const AvgPool2dForwardArgs& args);
+bool avg_pool2d_backward_supports(const AvgPool2dBackwardArgs& args);
+void max_pool2d_backward(const MaxPool2dBackwardArgs& args);
+void avg_pool2d_forward(const AvgPool2dForwardArgs& args);
+void avg_pool2d_backward(const AvgPool2dBackwardArgs& args);
+}  // namespace onednn
 
 }  // namespace heddle

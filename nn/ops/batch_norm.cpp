@@ -82,10 +82,16 @@ Gradients batch_norm_backward(const Saved& saved, const Tensor& incoming, DType 
   const Tensor dy = in_layout_of(x, incoming);
   Tensor dx = saved.wants_dx ? Tensor::empty_like(x) : Tensor();
   const Tensor dw = Tensor::empty_like(mean), db = Tensor::empty_like(mean);
-  HEDDLE_DISPATCH(x.device(), batch_norm_backward,
-                  {problem_of(x, weight, bias, saved.relu), saved.training,
-                   saved.wants_dx ? dx.raw_data() : nullptr, dw.raw_data(), db.raw_data(),
-                   dy.raw_data(), x.raw_data(), mean.raw_data(), inv_std.raw_data()});
+  const BatchNormBackwardArgs args{problem_of(x, weight, bias, saved.relu),
+                                   saved.training,
+                                   saved.wants_dx ? dx.raw_data() : nullptr,
+                                   dw.raw_data(),
+                                   db.raw_data(),
+                                   dy.raw_data(),
+                                   x.raw_data(),
+                                   mean.raw_data(),
+                                   inv_std.raw_data()};
+  HEDDLE_DISPATCH_VENDOR(x.device(), batch_norm_backward, args);
   return {dx, weight.defined() ? to(dw, weight_dtype) : Tensor(),
           bias.defined() ? to(db, bias_dtype) : Tensor()};
 }
@@ -96,9 +102,9 @@ Tensor normalise_batch(const Tensor& x, const BatchNormProblem& problem,
                        Tensor& running_mean, Tensor& running_var) {
   Tensor y = Tensor::empty_like(x);
   const Tensor var = Tensor::empty_like(mean);
-  HEDDLE_DISPATCH(x.device(), batch_norm_forward,
-                  {problem, options.eps, y.raw_data(), mean.raw_data(), var.raw_data(),
-                   inv_std.raw_data(), x.raw_data()});
+  const BatchNormForwardArgs args{problem,        options.eps,        y.raw_data(), mean.raw_data(),
+                                  var.raw_data(), inv_std.raw_data(), x.raw_data()};
+  HEDDLE_DISPATCH_VENDOR(x.device(), batch_norm_forward, args);
   if (options.training && running_mean.defined() && problem.rows > 1) {
     HEDDLE_DISPATCH(x.device(), batch_norm_move_running,
                     {problem, options.momentum, running_mean.raw_data(), running_var.raw_data(),
@@ -113,9 +119,14 @@ Tensor normalise_batch(const Tensor& x, const BatchNormProblem& problem,
 Tensor normalise_by_running(const Tensor& x, const BatchNormProblem& problem, double eps,
                             const Tensor& mean, Tensor& inv_std, const Tensor& running_var) {
   Tensor y = Tensor::empty_like(x);
-  HEDDLE_DISPATCH(x.device(), batch_norm_inference,
-                  {problem, eps, y.raw_data(), inv_std.raw_data(), x.raw_data(), mean.raw_data(),
-                   running_var.raw_data()});
+  const BatchNormInferenceArgs args{problem,
+                                    eps,
+                                    y.raw_data(),
+                                    inv_std.raw_data(),
+                                    x.raw_data(),
+                                    mean.raw_data(),
+                                    running_var.raw_data()};
+  HEDDLE_DISPATCH_VENDOR(x.device(), batch_norm_inference, args);
   return y;
 }
 

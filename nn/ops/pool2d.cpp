@@ -58,16 +58,17 @@ Tensor empty_input(const Tensor& dy, const Pool2dGeometry& g) {
 Tensor max_backward(const Tensor& incoming, const Tensor& places, const Pool2dGeometry& g) {
   const Tensor dy = dense(incoming, MemoryFormat::kChannelsLast);
   Tensor dx = empty_input(dy, g);
-  HEDDLE_DISPATCH(dy.device(), max_pool2d_backward,
-                  {g, dx.raw_data(), dy.raw_data(), places.raw_data(), places.dtype()});
+  const MaxPool2dBackwardArgs args{g, dx.raw_data(), dy.raw_data(), places.raw_data(),
+                                   places.dtype()};
+  HEDDLE_DISPATCH_VENDOR(dy.device(), max_pool2d_backward, args);
   return dx;
 }
 
 Tensor avg_backward(const Tensor& incoming, const Pool2dGeometry& g, bool count_include_pad) {
   const Tensor dy = dense(incoming, MemoryFormat::kChannelsLast);
   Tensor dx = empty_input(dy, g);
-  HEDDLE_DISPATCH(dy.device(), avg_pool2d_backward,
-                  {g, dx.raw_data(), dy.raw_data(), count_include_pad});
+  const AvgPool2dBackwardArgs args{g, dx.raw_data(), dy.raw_data(), count_include_pad};
+  HEDDLE_DISPATCH_VENDOR(dy.device(), avg_pool2d_backward, args);
   return dx;
 }
 
@@ -104,8 +105,8 @@ Tensor avg_pool2d(const Tensor& input, const Pool2dOptions& options) {
   const Pool2dGeometry g = geometry_of("avg_pool2d", input, options);
   const Tensor x = dense(input, MemoryFormat::kChannelsLast);
   Tensor y = empty_image(x, {g.batch, g.channels, g.out_h, g.out_w});
-  HEDDLE_DISPATCH(x.device(), avg_pool2d_forward,
-                  {g, y.raw_data(), x.raw_data(), options.count_include_pad});
+  const AvgPool2dForwardArgs args{g, y.raw_data(), x.raw_data(), options.count_include_pad};
+  HEDDLE_DISPATCH_VENDOR(x.device(), avg_pool2d_forward, args);
   if (needs_grad({input})) {
     record("avg_pool2d", y, {input}, [g, pad = options.count_include_pad](const Tensor& dy) {
       return Gradients{avg_backward(dy, g, pad)};
