@@ -37,8 +37,8 @@ void add_pool(const ImageWork& work, const Images& images, const Setting& settin
   if (work.op == ImageOp::kAveragePool) {
     const AvgPool2dForwardArgs forward{g, images.y, images.x, true};
     const AvgPool2dBackwardArgs backward{g, images.x, images.y, true};
-    if (images.forward) HEDDLE_ADD_NATIVE(prepared, setting, avg_pool2d_forward, forward);
-    if (!images.forward) HEDDLE_ADD_NATIVE(prepared, setting, avg_pool2d_backward, backward);
+    if (images.forward) HEDDLE_ADD_SIDES(prepared, setting, avg_pool2d_forward, forward);
+    if (!images.forward) HEDDLE_ADD_SIDES(prepared, setting, avg_pool2d_backward, backward);
     return;
   }
   const DType place = DType::kUInt8;
@@ -46,7 +46,7 @@ void add_pool(const ImageWork& work, const Images& images, const Setting& settin
   const MaxPool2dForwardArgs forward{g, images.y, images.x, places, place};
   const MaxPool2dBackwardArgs backward{g, images.x, images.y, places, place};
   if (images.forward) HEDDLE_ADD_NATIVE(prepared, setting, max_pool2d_forward, forward);
-  if (!images.forward) HEDDLE_ADD_NATIVE(prepared, setting, max_pool2d_backward, backward);
+  if (!images.forward) HEDDLE_ADD_SIDES(prepared, setting, max_pool2d_backward, backward);
 }
 
 void add_global(const ImageWork& work, const Images& images, const Setting& setting,
@@ -70,13 +70,13 @@ void add_batch_norm(const ImageWork& work, const Images& images, const Setting& 
       setting.dtype_of(work.dtype), x_size(work) / work.channels, work.channels, v[0], v[1], true};
   if (images.forward) {
     const BatchNormForwardArgs args{problem, 1e-5, images.y, v[2], v[3], v[4], images.x};
-    HEDDLE_ADD_NATIVE(prepared, setting, batch_norm_forward, args);
+    HEDDLE_ADD_SIDES(prepared, setting, batch_norm_forward, args);
     return;
   }
   prepared.result = output(x_size(work), work.dtype, setting);
   const BatchNormBackwardArgs args{
       problem, true, prepared.hold(prepared.result), v[5], v[6], images.y, images.x, v[2], v[4]};
-  HEDDLE_ADD_NATIVE(prepared, setting, batch_norm_backward, args);
+  HEDDLE_ADD_SIDES(prepared, setting, batch_norm_backward, args);
 }
 
 void add_dropout(const ImageWork& work, const Images& images, const Setting& setting,

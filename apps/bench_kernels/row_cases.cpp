@@ -106,14 +106,14 @@ Case cross_entropy_case(bool forward, const Rows& rows) {
         void* const stats = prepared.hold(random_input(rows.rows * 2, DType::kFloat32, setting));
         prepared.result = output(forward ? rows.rows : rows.n(), rows.dtype, setting);
         void* const to = prepared.hold(prepared.result);
+        auto* const scale =
+            static_cast<double*>(prepared.hold(random_input(1, DType::kFloat64, setting)));
         if (forward) {
-          void* const sum = prepared.hold(output(1, DType::kFloat64, setting));
-          const CrossEntropyForwardArgs args{problem, to, stats, static_cast<double*>(sum)};
+          const CrossEntropyForwardArgs args{problem, false, to, stats, nullptr, scale};
           HEDDLE_ADD_NATIVE(prepared, setting, cross_entropy_forward, args);
         } else {
-          void* const dy = prepared.hold(random_input(1, rows.dtype, setting));
-          const CrossEntropyBackwardArgs args{problem, to, stats,
-                                              dy,      0,  1.0 / static_cast<double>(rows.rows)};
+          const void* const dy = prepared.hold(random_input(1, rows.dtype, setting));
+          const CrossEntropyBackwardArgs args{problem, to, stats, scale, dy, 0};
           HEDDLE_ADD_NATIVE(prepared, setting, cross_entropy_backward, args);
         }
         return prepared;
