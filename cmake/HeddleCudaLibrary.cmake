@@ -21,3 +21,12 @@ if(HEDDLE_WITH_CUDNN)
   target_include_directories(heddle_cuda SYSTEM PRIVATE ${CUDNN_INCLUDE_DIR})
   target_link_libraries(heddle PRIVATE cuDNN::cudnn)
 endif()
+
+# What the kernels' machine code is made of; a spill that is not listed with a reason fails.
+find_package(Python3 QUIET COMPONENTS Interpreter)
+if(Python3_FOUND)
+  add_custom_target(kernel_report VERBATIM COMMAND_EXPAND_LISTS
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/kernel_report.py
+    --write ${PROJECT_BINARY_DIR}/kernel_report.md $<TARGET_OBJECTS:heddle_cuda>)
+  add_dependencies(kernel_report heddle_cuda)
+endif()

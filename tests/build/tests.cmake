@@ -25,6 +25,12 @@ if(Python3_FOUND AND NOT HEDDLE_SANITIZE)
     PROPERTIES LABELS cpu)
 endif()
 
+if(Python3_FOUND AND HEDDLE_WITH_CUDA)
+  add_test(NAME "build: the PTX helpers are what the manual says" COMMAND Python3::Interpreter
+    ${CMAKE_CURRENT_SOURCE_DIR}/ptx/check_ptx.py ${CMAKE_CUDA_COMPILER} ${PROJECT_BINARY_DIR}/include)
+  set_tests_properties("build: the PTX helpers are what the manual says" PROPERTIES LABELS cpu)
+endif()
+
 foreach(example function module dataset)
   if(TARGET example_${example})
     add_test(NAME "examples: a ${example} of one's own" COMMAND example_${example})
