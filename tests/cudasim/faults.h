@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <cudasim/control.h>
+#include <cudasim/execution.h>
 #include <cudasim/findings.h>
 #include "heddle/tests/cudasim/support.h"
 
@@ -26,6 +27,21 @@ inline int line_with(const std::string& test, const std::string& text) {
   }
   return -1;
 }
+
+/// Execution settings for one test.
+class ExecutionScope {
+ public:
+  explicit ExecutionScope(const cudasim::ExecutionSettings& settings)
+      : outer_(cudasim::execution_settings()) {
+    cudasim::set_execution_settings(settings);
+  }
+  ~ExecutionScope() { cudasim::set_execution_settings(outer_); }
+  ExecutionScope(const ExecutionScope&) = delete;
+  ExecutionScope& operator=(const ExecutionScope&) = delete;
+
+ private:
+  cudasim::ExecutionSettings outer_;
+};
 
 /// Keeps the findings of a planted fault.
 class Expected {
@@ -49,6 +65,13 @@ class Expected {
   }
 
  private:
+  static cudasim::ExecutionSettings quiet() {
+    cudasim::ExecutionSettings settings = cudasim::execution_settings();
+    settings.print_failures = false;
+    return settings;
+  }
+
+  ExecutionScope failures_{quiet()};
   cudasim::ExpectFindings scope_;
 };
 

@@ -1,7 +1,6 @@
 // Exact counts of known access patterns.
 #include "heddle/tests/cudasim/faults.h"
 
-#include <cudasim/execution.h>
 #include <cudasim/profile.h>
 #include "heddle/kernels/device/shared.cuh"
 
@@ -178,11 +177,9 @@ TEST_CASE("requests of fewer lanes are partial") {
 }
 
 TEST_CASE("counts do not depend on checks, host threads or the order of blocks") {
-  const cudasim::ExecutionSettings before = cudasim::execution_settings();
-  ChecksScope off(Checks::kOff);
-  cudasim::set_execution_settings({.threads = 3, .order = cudasim::BlockOrder::kReversed});
+  const ChecksScope off(Checks::kOff);
+  const ExecutionScope threads({.threads = 3, .order = cudasim::BlockOrder::kReversed});
   const KernelProfile kernel = profile_copy(2, 0);
-  cudasim::set_execution_settings(before);
   REQUIRE(kernel.blocks == 2);
   REQUIRE(kernel.of(AccessClass::kGlobalLoad).requests == 4);
   REQUIRE(kernel.of(AccessClass::kGlobalLoad).sectors == 32);

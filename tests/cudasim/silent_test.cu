@@ -1,7 +1,6 @@
 // Correct kernels: no check finds anything in them.
 #include "heddle/tests/cudasim/faults.h"
 
-#include <cudasim/execution.h>
 #include "heddle/kernels/device/shared.cuh"
 
 namespace heddle::test {
@@ -57,12 +56,10 @@ __global__ void block_sum_kernel(float* sums, const float* x, int n) {
 TEST_CASE("a sum of rows is silent, with several host threads too") {
   DeviceArray<float> x(12 * 1000, 1);
   DeviceArray<float> sums(12);
-  const cudasim::ExecutionSettings before = cudasim::execution_settings();
-  cudasim::set_execution_settings({.threads = GENERATE(1, 3)});
   Expected expected;
+  const ExecutionScope threads({.threads = GENERATE(1, 3)});
   run(block_sum_kernel, {.grid = 12, .block = 256}, sums.data(), x.data(), 1000);
   run(block_sum_kernel, {.grid = 1, .block = 32}, sums.data(), x.data(), 7);
-  cudasim::set_execution_settings(before);
   expected.none();
   REQUIRE(sums.values()[0] == 7);
   REQUIRE(sums.values()[11] == 1000);
@@ -99,14 +96,12 @@ TEST_CASE("neighbours in one word are silent, of other blocks and host threads t
   DeviceArray<unsigned short> x(99 * 7, 4);
   DeviceArray<unsigned short> y(99 * 7);
   DeviceArray<unsigned char> bytes(99 * 7);
-  const cudasim::ExecutionSettings before = cudasim::execution_settings();
-  cudasim::set_execution_settings({.threads = 4});
   Expected expected;
+  const ExecutionScope threads({.threads = 4});
   for (int repeat = 0; repeat < 20; ++repeat) {
     run(halves_kernel, {.grid = 7, .block = 99}, y.data(),
         static_cast<const unsigned short*>(x.data()), bytes.data());
   }
-  cudasim::set_execution_settings(before);
   expected.none();
 }
 
