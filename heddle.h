@@ -1,16 +1,21 @@
 #pragma once
 
 // All of Heddle's public interface; scripts/check_source.py --write makes this file.
+#include "heddle/core/buffer.h"
 #include "heddle/core/cuda_error.h"
+#include "heddle/core/cuda_handle.h"
 #include "heddle/core/denormals.h"
 #include "heddle/core/device.h"
 #include "heddle/core/device_fault.h"
 #include "heddle/core/device_guard.h"
 #include "heddle/core/dtype.h"
 #include "heddle/core/error.h"
+#include "heddle/core/event.h"
 #include "heddle/core/memory.h"
 #include "heddle/core/memory_guards.h"
+#include "heddle/core/memory_label.h"
 #include "heddle/core/normal.h"
+#include "heddle/core/pinned_buffer.h"
 #include "heddle/core/rng.h"
 #include "heddle/core/shape.h"
 #include "heddle/core/stream.h"

@@ -8,7 +8,6 @@ endif()
 
 # NVIDIA's headers are not ours to warn about.
 heddle_add_objects(heddle_cuda ${HEDDLE_CUDA_SOURCES} ${HEDDLE_DEVICE_SOURCES})
-set_target_properties(heddle_cuda PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON)
 target_compile_definitions(heddle_cuda PRIVATE HEDDLE_WITH_CUDA
   "HEDDLE_CUDA_ARCHITECTURES=\"${HEDDLE_CUDA_ARCHITECTURES}\"")
 target_include_directories(heddle_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})

@@ -6,11 +6,18 @@
 
 #include "heddle/core/cuda_devices.h"
 #include "heddle/core/device_guard.h"
+#include "heddle/core/memory_label.h"
 
 namespace heddle::cuda {
 namespace {
 
 constexpr int kMaxDevices = 64;
+constexpr size_t kListedBlocks = 5;  // in an out-of-memory error
+
+std::string bytes_text(int64_t bytes) {
+  const double mebibytes = static_cast<double>(bytes) / 1048576.0;
+  return bytes < 1048576 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} MiB", mebibytes);
+}
 
 cudaMemPool_t make_pool(int device) {
   cudaMemPoolProps properties{};
@@ -55,14 +62,31 @@ Context::Context(Device device) : device_(device) {
   open_to_peers(pool_, device.index);
 }
 
+void* Context::from_pool(int64_t bytes, StreamRef stream) {
+  void* data = nullptr;
+  const cudaError_t status =
+      cudaMallocFromPoolAsync(&data, static_cast<size_t>(bytes), pool_, stream.get());
+  if (status == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  HEDDLE_CUDA_CHECK(status);
+  return data;
+}
+
 void* Context::allocate(int64_t bytes, StreamRef stream) {
   const DeviceGuard guard(device_);
   const int64_t asked = std::max<int64_t>(bytes, 1);
-  void* data = nullptr;
-  HEDDLE_CUDA_CHECK(
-      cudaMallocFromPoolAsync(&data, static_cast<size_t>(asked), pool_, stream.get()));
+  void* data = from_pool(asked, stream);
+  if (data == nullptr) {
+    // What other streams have freed comes back once they have got there.
+    HEDDLE_CUDA_CHECK(cudaDeviceSynchronize());
+    HEDDLE_CUDA_CHECK(cudaMemPoolTrimTo(pool_, 0));
+    data = from_pool(asked, stream);
+  }
+  if (data == nullptr) out_of_memory(asked);
   const std::lock_guard lock(mutex_);
-  blocks_.emplace(data, Block{asked, stream.get()});
+  blocks_.emplace(data, Block{asked, stream.get(), {}, std::string(MemoryLabel::current())});
   stats_.in_use += asked;
   stats_.peak_in_use = std::max(stats_.peak_in_use, stats_.in_use);
   const int64_t held = attribute(pool_, cudaMemPoolAttrReservedMemCurrent);
@@ -71,13 +95,63 @@ void* Context::allocate(int64_t bytes, StreamRef stream) {
   return data;
 }
 
+std::string Context::largest_blocks() {
+  const std::lock_guard lock(mutex_);
+  std::vector<const Block*> blocks;
+  for (const auto& [data, block] : blocks_) blocks.push_back(&block);
+  const size_t shown = std::min(blocks.size(), kListedBlocks);
+  std::partial_sort(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(shown),
+                    blocks.end(),
+                    [](const Block* a, const Block* b) { return a->bytes > b->bytes; });
+  std::string text;
+  for (size_t i = 0; i < shown; ++i)
+    text += fmt::format("{} {} {}", i == 0 ? "; the largest:" : ",", bytes_text(blocks[i]->bytes),
+                        blocks[i]->label.empty() ? "(no layer)" : blocks[i]->label);
+  return text;
+}
+
+void Context::out_of_memory(int64_t asked) {
+  const MemoryStats now = stats();
+  size_t free = 0, total = 0;
+  HEDDLE_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  const std::string label(MemoryLabel::current());
+  throw OutOfMemory(fmt::format(
+      "memory: {} has no {} left{}{}: {} in use, {} more kept in the pool, {} of {} free{}",
+      device_.to_string(), bytes_text(asked), label.empty() ? "" : " for ", label,
+      bytes_text(now.in_use), bytes_text(std::max<int64_t>(0, now.held - now.in_use)),
+      bytes_text(static_cast<int64_t>(free)), bytes_text(static_cast<int64_t>(total)),
+      largest_blocks()));
+}
+
 void Context::release(void* data) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = blocks_.find(data);
   if (found == blocks_.end()) return;
-  stats_.in_use -= found->second.bytes;
-  HEDDLE_CUDA_WARN(cudaFreeAsync(data, found->second.stream));
+  const Block& block = found->second;
+  stats_.in_use -= block.bytes;
+  for (const StreamRef user : block.users) wait_quietly(block.stream, user);
+  HEDDLE_CUDA_WARN(cudaFreeAsync(data, block.stream));
   blocks_.erase(found);
+}
+
+void Context::record_use(void* data, StreamRef stream) {
+  const std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(data);
+  if (found == blocks_.end() || found->second.stream == stream.get()) return;
+  std::vector<StreamRef>& users = found->second.users;
+  if (std::find(users.begin(), users.end(), stream) == users.end()) users.push_back(stream);
+}
+
+void Context::leave_stream(cudaStream_t stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (auto& [data, block] : blocks_) {
+    for (const StreamRef user : block.users)
+      if (user.get() == stream) wait_quietly(block.stream, user);
+    std::erase_if(block.users, [&](StreamRef user) { return user.get() == stream; });
+    if (block.stream != stream) continue;
+    wait_quietly(stream_, {device_, stream});
+    block.stream = stream_;
+  }
 }
 
 MemoryStats Context::stats() {
@@ -98,13 +172,22 @@ void Context::release_cached() {
   HEDDLE_CUDA_CHECK(cudaMemPoolTrimTo(pool_, 0));
 }
 
+namespace {
+
+using Contexts = std::array<std::atomic<Context*>, kMaxDevices>;
+
+Contexts& contexts() {
+  static Contexts& instance = *new Contexts{};
+  return instance;
+}
+
+}  // namespace
+
 Context& context(Device device) {
-  static std::array<std::atomic<Context*>, kMaxDevices>& contexts =
-      *new std::array<std::atomic<Context*>, kMaxDevices>{};
   static std::mutex& mutex = *new std::mutex;
   HEDDLE_CHECK(device.type == DeviceType::kCuda && device.index >= 0 && device.index < kMaxDevices,
                "cuda: {} is no CUDA device", device.to_string());
-  std::atomic<Context*>& place = contexts[static_cast<size_t>(device.index)];
+  std::atomic<Context*>& place = contexts()[static_cast<size_t>(device.index)];
   Context* found = place.load(std::memory_order_acquire);
   if (found != nullptr) return *found;  // at the end of the program too, when CUDA is gone
   const std::string missing = why_missing(device);
@@ -113,6 +196,29 @@ Context& context(Device device) {
   if (place.load(std::memory_order_relaxed) == nullptr)
     place.store(new Context(device), std::memory_order_release);
   return *place.load(std::memory_order_relaxed);
+}
+
+void leave_stream(cudaStream_t stream) noexcept {
+  for (std::atomic<Context*>& place : contexts()) {
+    Context* found = place.load(std::memory_order_acquire);
+    if (found != nullptr) found->leave_stream(stream);
+  }
+}
+
+void wait_quietly(cudaStream_t stream, StreamRef other) noexcept {
+  if (stream == other.get()) return;
+  cudaEvent_t event = nullptr;
+  int previous = 0;
+  // Not a DeviceGuard, which throws; an event belongs to the device that is current.
+  HEDDLE_CUDA_WARN(cudaGetDevice(&previous));
+  HEDDLE_CUDA_WARN(cudaSetDevice(other.device().index));
+  HEDDLE_CUDA_WARN(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  if (event != nullptr) {
+    HEDDLE_CUDA_WARN(cudaEventRecord(event, other.get()));
+    HEDDLE_CUDA_WARN(cudaStreamWaitEvent(stream, event, 0));
+    HEDDLE_CUDA_WARN(cudaEventDestroy(event));
+  }
+  HEDDLE_CUDA_WARN(cudaSetDevice(previous));
 }
 
 }  // namespace heddle::cuda

@@ -2,7 +2,9 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "heddle/core/cuda_check.h"
 #include "heddle/core/device.h"
@@ -25,6 +27,8 @@ class Context {
 
   void* allocate(int64_t bytes, StreamRef stream);
   void release(void* data) noexcept;
+  void record_use(void* data, StreamRef stream);
+  void leave_stream(cudaStream_t stream) noexcept;
   MemoryStats stats();
   void reset_peak();
   void release_cached();
@@ -32,8 +36,14 @@ class Context {
  private:
   struct Block {
     int64_t bytes;
-    CUstream_st* stream;  // that it was allocated on and is freed on
+    cudaStream_t stream;           // that it was allocated on and is freed on
+    std::vector<StreamRef> users;  // others, which freeing waits for
+    std::string label;             // of the layer that it was taken for
   };
+
+  std::string largest_blocks();
+  void* from_pool(int64_t bytes, StreamRef stream);
+  [[noreturn]] void out_of_memory(int64_t asked);
 
   Device device_;
   cudaStream_t stream_ = nullptr;
@@ -45,5 +55,10 @@ class Context {
 
 /// Errors: the machine has no such device.
 Context& context(Device device);
+
+/// Before a stream ends: what lives on it goes on living on its device's own stream.
+void leave_stream(cudaStream_t stream) noexcept;
+/// `stream` waits for what `other` has queued by now. Never throws: for freeing and destructors.
+void wait_quietly(cudaStream_t stream, StreamRef other) noexcept;
 
 }  // namespace heddle::cuda

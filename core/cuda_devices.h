@@ -14,5 +14,7 @@ int device_count();
 /// 12.4, this heddle needs one for 13.0 or later", "this machine has 1 CUDA device, the last is
 /// cuda:0". Empty where there is.
 std::string why_missing(Device device);
+/// As Device::description.
+std::string description(Device device);
 
 }  // namespace heddle::cuda

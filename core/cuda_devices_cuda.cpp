@@ -43,4 +43,11 @@ std::string why_missing(Device device) {
                      count == 1 ? "" : "s", count - 1);
 }
 
+std::string description(Device device) {
+  cudaDeviceProp properties{};
+  HEDDLE_CUDA_CHECK(cudaGetDeviceProperties(&properties, device.index));
+  return fmt::format("{}, compute capability {}.{}, {} MiB", properties.name, properties.major,
+                     properties.minor, properties.totalGlobalMem >> 20);
+}
+
 }  // namespace heddle::cuda

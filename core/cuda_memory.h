@@ -5,7 +5,11 @@
 /// The CUDA side of core/memory.h. For core/ alone.
 namespace heddle::cuda {
 
-void* allocate(Device device, int64_t bytes);
+void* allocate(int64_t bytes, StreamRef stream);
+void record_use(void* data, Device device, StreamRef stream);
+void record_pinned_use(void* data, StreamRef stream);  // nothing where `data` is no PinnedBuffer's
+void copy(void* target, Device target_device, const void* source, Device source_device,
+          int64_t bytes, bool wait);
 void release(Device device, void* data) noexcept;
 MemoryStats memory_stats(Device device);
 void reset_peak(Device device);

@@ -41,6 +41,10 @@ Device parse_cuda(std::string_view text) {
 
 bool built_with_cuda() { return true; }
 
+std::string Device::description() const {
+  return type == DeviceType::kCpu ? "cpu" : cuda::description(*this);
+}
+
 std::vector<Device> Device::all() {
   std::vector<Device> devices{cpu()};
   for (int index = 0; index < cuda::device_count(); ++index)
@@ -58,6 +62,8 @@ Device parse_cuda(std::string_view text) {
 }  // namespace
 
 bool built_with_cuda() { return false; }
+
+std::string Device::description() const { return to_string(); }
 
 std::vector<Device> Device::all() { return {cpu()}; }
 #endif

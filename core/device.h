@@ -25,6 +25,8 @@ struct Device {
   static Device parse(std::string_view text);
 
   std::string to_string() const;
+  /// "NVIDIA H200, compute capability 9.0, 143156 MiB"; "cpu". Errors: not of this machine.
+  std::string description() const;
   bool operator==(const Device&) const = default;
 };
 

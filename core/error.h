@@ -21,6 +21,13 @@ class UsageError : public Error {
   using Error::Error;
 };
 
+/// A device has no memory left. Nothing is lost: with smaller batches, or what is not needed freed,
+/// work may go on.
+class OutOfMemory : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Throws Error with a formatted message and no source place: for files, flags and other input
 /// where the place in our source helps nobody.
 template <class... Args>

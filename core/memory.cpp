@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <unordered_map>
@@ -153,20 +154,48 @@ void* allocate_cpu(int64_t bytes) {
 
 #ifndef HEDDLE_WITH_CUDA
 // A build without CUDA refuses the device where it is named; nobody gets as far as this.
-void* cuda::allocate(Device device, int64_t) {
+namespace {
+[[noreturn]] void refuse(Device device) {
   fail("memory: {} is not a device of this build", device.to_string());
+}
+}  // namespace
+StreamRef current_stream(Device device) {
+  if (device.type != DeviceType::kCpu) refuse(device);
+  return {};
+}
+void* cuda::allocate(int64_t, StreamRef stream) { refuse(stream.device()); }
+void cuda::record_use(void*, Device device, StreamRef) { refuse(device); }
+void cuda::record_pinned_use(void*, StreamRef stream) { refuse(stream.device()); }
+void cuda::copy(void*, Device target_device, const void*, Device, int64_t, bool) {
+  refuse(target_device);
 }
 void cuda::release(Device, void*) noexcept {}
-MemoryStats cuda::memory_stats(Device device) {
-  fail("memory: {} is not a device of this build", device.to_string());
+MemoryStats cuda::memory_stats(Device device) { refuse(device); }
+void cuda::reset_peak(Device device) { refuse(device); }
+void cuda::release_cached(Device device) { refuse(device); }
+std::shared_ptr<Storage> pinned_storage(int64_t bytes) {
+  return std::make_shared<Storage>(Device::cpu(), bytes);
 }
-void cuda::reset_peak(Device) {}
-void cuda::release_cached(Device) {}
 #endif
 
 void* memory::allocate(Device device, int64_t bytes) {
+  return allocate(bytes, current_stream(device));
+}
+void* memory::allocate(int64_t bytes, StreamRef stream) {
   HEDDLE_CHECK(bytes >= 0, "memory: {} bytes asked", bytes);
-  return device.type == DeviceType::kCpu ? allocate_cpu(bytes) : cuda::allocate(device, bytes);
+  const bool on_cpu = stream.device().type == DeviceType::kCpu;
+  return on_cpu ? allocate_cpu(bytes) : cuda::allocate(bytes, stream);
+}
+void memory::record_use(void* data, Device device, StreamRef stream) {
+  if (device.type != DeviceType::kCpu) return cuda::record_use(data, device, stream);
+  if (stream.get() != nullptr) cuda::record_pinned_use(data, stream);
+}
+void memory::copy(void* target, Device target_device, const void* source, Device source_device,
+                  int64_t bytes, bool wait) {
+  if (bytes == 0) return;
+  if (target_device.type != DeviceType::kCpu || source_device.type != DeviceType::kCpu)
+    return cuda::copy(target, target_device, source, source_device, bytes, wait);
+  std::memcpy(target, source, static_cast<size_t>(bytes));
 }
 void memory::release(Device device, void* data) noexcept {
   if (data == nullptr) return;
@@ -190,6 +219,8 @@ Storage::Storage(Device device, void* data, int64_t bytes, std::shared_ptr<void>
     : device_(device), data_(data), bytes_(bytes), owner_(std::move(owner)) {
   HEDDLE_CHECK(owner_ != nullptr, "storage: memory that nothing owns");
 }
+
+void Storage::record_use(StreamRef stream) const { memory::record_use(data_, device_, stream); }
 
 Storage::~Storage() {
   if (owner_ == nullptr) memory::release(device_, data_);

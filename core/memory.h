@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "heddle/core/device.h"
+#include "heddle/core/stream.h"
 
 namespace heddle {
 
@@ -23,6 +24,9 @@ class Storage {
   Device device() const { return device_; }
   int64_t version() const { return version_; }
   void bump_version() { ++version_; }
+  /// Freeing it waits for all that `stream` has queued by then: for work on another stream than the
+  /// one that was current when this was made. On the CPU: of a PinnedBuffer.
+  void record_use(StreamRef stream) const;
 
  private:
   Device device_;
@@ -32,10 +36,14 @@ class Storage {
   std::shared_ptr<void> owner_;
 };
 
+/// Host memory that devices copy from and to by themselves (core/pinned_buffer.h), where this build
+/// has CUDA and this machine a device; elsewhere memory of the arena.
+std::shared_ptr<Storage> pinned_storage(int64_t bytes);
+
 /// What the arena of a device holds. Units: bytes.
 struct MemoryStats {
   int64_t in_use = 0;        ///< handed out now
-  int64_t peak_in_use = 0;   ///< the highest of in_use since the last reset_peak_memory()
+  int64_t peak_in_use = 0;   ///< the highest of in_use since the last reset_peak()
   int64_t held = 0;          ///< taken from the system: in use, or kept for the next request
   int64_t system_calls = 0;  ///< blocks ever taken from the system; constant in a steady step
 };
@@ -47,8 +55,14 @@ struct MemoryStats {
 /// Errors: Error naming asked, in-use and held bytes where the system has no more.
 namespace memory {
 
-void* allocate(Device device, int64_t bytes);
+void* allocate(Device device, int64_t bytes);     ///< On the current stream.
+void* allocate(int64_t bytes, StreamRef stream);  ///< Of the stream's device.
 void release(Device device, void* data) noexcept;
+void record_use(void* data, Device device, StreamRef stream);  ///< As Storage::record_use.
+/// Copies in the order of the current streams of both devices. Host memory is read, or written,
+/// when it returns, unless it is pinned and `wait` is false: then when the stream has got there.
+void copy(void* target, Device target_device, const void* source, Device source_device,
+          int64_t bytes, bool wait = true);
 MemoryStats stats(Device device);
 void reset_peak(Device device);
 void release_cached(Device device);  ///< Gives the blocks that are not in use back to the system.

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "heddle/core/memory_label.h"
 #include "heddle/core/tensor_impl.h"
 
 namespace heddle {
@@ -52,6 +53,7 @@ class TapeEntry {
   bool released() const { return backward_ == nullptr; }
 
   Gradients run(const Tensor& dy) const {
+    const MemoryLabel label(op_);
     Gradients gradients = backward_(dy);
     HEDDLE_CHECK(gradients.size() == inputs_.size(),
                  "{}: its backward gave {} gradients for {} inputs", op_, gradients.size(),
@@ -317,6 +319,9 @@ void Tensor::set_grad(const Tensor& grad) const {
   HEDDLE_CHECK(!grad.defined() || (grad.shape() == shape() && grad.dtype() == dtype()),
                "set_grad: gradient is {} {}, the tensor {} {}", grad.dtype(), grad.shape(), dtype(),
                shape());
+  HEDDLE_CHECK(!grad.defined() || grad.device() == device(),
+               "set_grad: gradient is on {}, the tensor on {}", grad.device().to_string(),
+               device().to_string());
   TapeAccess::meta(*this).grad = grad;
 }
 
@@ -335,6 +340,9 @@ void Tensor::backward(const Tensor& gradient, bool retain_graph) const {
   HEDDLE_CHECK(!gradient.defined() || (gradient.shape() == shape() && gradient.dtype() == dtype()),
                "backward: gradient is {} {}, the tensor {} {}", gradient.dtype(), gradient.shape(),
                dtype(), shape());
+  HEDDLE_CHECK(!gradient.defined() || gradient.device() == device(),
+               "backward: gradient is on {}, the tensor on {}", gradient.device().to_string(),
+               device().to_string());
   const Tensor dy = gradient.defined() ? gradient : ones_gradient(*this);
   const AutogradMeta& meta = TapeAccess::meta(*this);
   if (meta.entry == nullptr) {

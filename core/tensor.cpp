@@ -122,11 +122,31 @@ void* Tensor::raw_data() const {
 
 View Tensor::view() const { return {raw_data(), dtype(), shape(), strides()}; }
 
+namespace {
+
+/// Memory of the host for all that x reaches, seen as x is; copied from x where asked.
+Tensor on_host(const Tensor& x, bool copied) {
+  const auto [low, high] = reach(x.shape(), x.strides());
+  const int64_t size = size_of(x.dtype());
+  auto storage = std::make_shared<Storage>(Device::cpu(), (high - low) * size);
+  if (copied)
+    memory::copy(storage->data(), Device::cpu(), static_cast<char*>(x.raw_data()) + low * size,
+                 x.device(), storage->bytes());
+  return Tensor::from_storage(std::move(storage), x.shape(), x.strides(), -low, x.dtype());
+}
+
+}  // namespace
+
+Tensor host_copy(const Tensor& x) {
+  return x.device().type == DeviceType::kCpu ? x : on_host(x, true);
+}
+
 template <class T>
 std::vector<T> Tensor::to_vector() const {
   std::vector<T> values(static_cast<size_t>(numel()));
+  const Tensor here = host_copy(*this);
   dispatch_all(dtype(), [&]<class S>() {
-    const S* source = static_cast<const S*>(raw_data());
+    const S* source = static_cast<const S*>(here.raw_data());
     for_each_place(shape(), strides(), [&](int64_t place, int64_t i) {
       values[static_cast<size_t>(i)] = convert<T>(source[place]);
     });
@@ -138,12 +158,19 @@ template <class T>
 void Tensor::assign(const std::vector<T>& values) {
   HEDDLE_CHECK(static_cast<int64_t>(values.size()) == numel(),
                "assign: {} values for a tensor of shape {}", values.size(), shape());
+  const bool on_cpu = device().type == DeviceType::kCpu;
+  const auto [low, high] = reach(shape(), strides());
+  // What lies between the elements of a view stays as it is.
+  const Tensor here = on_cpu ? *this : on_host(*this, high - low != numel());
   dispatch_all(dtype(), [&]<class S>() {
-    S* target = static_cast<S*>(raw_data());
+    S* target = static_cast<S*>(here.raw_data());
     for_each_place(shape(), strides(), [&](int64_t place, int64_t i) {
       target[place] = convert<S>(values[static_cast<size_t>(i)]);
     });
   });
+  if (!on_cpu)
+    memory::copy(static_cast<char*>(raw_data()) + low * size_of(dtype()), device(),
+                 here.storage()->data(), Device::cpu(), here.storage()->bytes());
   bump_version();
 }
 
@@ -180,7 +207,10 @@ double Tensor::at(const Dims& index) const {
     place += index[i] * strides()[i];
   }
   return dispatch_all(dtype(), [&]<class T>() {
-    return convert<double>(static_cast<const T*>(raw_data())[place]);
+    T element{};
+    memory::copy(&element, Device::cpu(), static_cast<const T*>(raw_data()) + place, device(),
+                 static_cast<int64_t>(sizeof(T)));
+    return convert<double>(element);
   });
 }
 

@@ -9,6 +9,10 @@
 /// What a Tensor points at. For core/ alone.
 namespace heddle {
 
+/// x itself where it is on the CPU; else a tensor there over a copy of the memory that x reaches,
+/// with x's shape and strides, without history.
+Tensor host_copy(const Tensor& x);
+
 class TapeEntry;
 
 /// What the tape knows of a tensor; only tensors that take part in it have one.

@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "heddle/core/tensor.h"
+#include "heddle/core/tensor_impl.h"
 
 namespace heddle {
 namespace {
@@ -108,8 +109,11 @@ class Printer {
 
 std::string Tensor::to_string() const {
   if (!defined()) return "tensor(undefined)";
-  return fmt::format("tensor({}, shape={}, dtype={}{})", Printer(*this).text(), shape(), dtype(),
-                     requires_grad() ? ", requires_grad" : "");
+  const Tensor here = host_copy(*this);
+  const std::string place =
+      device().type == DeviceType::kCpu ? "" : fmt::format(", device={}", device().to_string());
+  return fmt::format("tensor({}, shape={}, dtype={}{}{})", Printer(here).text(), shape(), dtype(),
+                     place, requires_grad() ? ", requires_grad" : "");
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {

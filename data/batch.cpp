@@ -57,14 +57,39 @@ void put(const Tensor& sample, const Tensor& batch, int64_t place) {
   }
 }
 
+Tensor host_tensor(const Shape& shape, DType dtype, MemoryFormat format, bool pinned) {
+  if (!pinned) return Tensor::empty(shape, dtype, format);
+  return Tensor::from_storage(pinned_storage(numel(shape) * size_of(dtype)), shape,
+                              strides_for(shape, format), 0, dtype);
+}
+
+/// A copy of a dense tensor of the host. Its memory is handed out again when the copy is done.
+Tensor moved(const Tensor& host, Device device) {
+  const bool channels_last =
+      !host.is_contiguous() && host.is_contiguous(MemoryFormat::kChannelsLast);
+  Tensor there = Tensor::empty(
+      host.shape(), host.dtype(),
+      channels_last ? MemoryFormat::kChannelsLast : MemoryFormat::kContiguous, device);
+  memory::copy(there.raw_data(), device, host.raw_data(), host.device(),
+               host.numel() * size_of(host.dtype()), /*wait=*/false);
+  host.storage()->record_use(current_stream(device));
+  return there;
+}
+
 }  // namespace
 
-Batch empty_image_batch(int64_t n, DType dtype) {
+Batch empty_image_batch(int64_t n, DType dtype, bool pinned) {
   Batch batch;
-  batch.images = Tensor::empty({n, kImageChannels, kImageSide, kImageSide}, dtype,
-                               MemoryFormat::kChannelsLast);
-  batch.labels = Tensor::empty({n}, DType::kInt64);
+  batch.images = host_tensor({n, kImageChannels, kImageSide, kImageSide}, dtype,
+                             MemoryFormat::kChannelsLast, pinned);
+  batch.labels = host_tensor({n}, DType::kInt64, MemoryFormat::kContiguous, pinned);
   return batch;
+}
+
+void move_batch(Batch& batch, Device device) {
+  if (device.type == DeviceType::kCpu) return;
+  batch.images = moved(batch.images, device);
+  batch.labels = moved(batch.labels, device);
 }
 
 void fill_image_batch(const ImageDataset& dataset, const ImageTransform& transform, uint64_t seed,

@@ -7,11 +7,15 @@
 namespace heddle::detail {
 
 /// The memory of a batch of pictures: (n, 3, 32, 32) channels-last and (n) labels.
-Batch empty_image_batch(int64_t n, DType dtype);
+Batch empty_image_batch(int64_t n, DType dtype, bool pinned);
 
 /// Fills it: each picture transformed straight into its place.
 void fill_image_batch(const ImageDataset& dataset, const ImageTransform& transform, uint64_t seed,
                       Batch& batch);
+
+/// Moves it: from pinned memory beside what the host does next, and in the order of the device's
+/// current stream.
+void move_batch(Batch& batch, Device device);
 
 /// Draws the samples and stacks them; the first decides shape and dtype.
 /// Errors: a sample of another shape or dtype, named with its index.

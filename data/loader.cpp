@@ -71,12 +71,14 @@ class LoaderPass {
     if (slots_.empty()) {
       Batch batch = empty_batch(next_++);
       state_->fill(batch);
+      detail::move_batch(batch, state_->options.device);
       return batch;
     }
     Slot& slot = slot_of(next_++);
     slot.done.get();
     Batch batch = std::move(slot.batch);
     launch();
+    detail::move_batch(batch, state_->options.device);
     return batch;
   }
 
@@ -96,7 +98,8 @@ class LoaderPass {
     const int64_t end = std::min(begin + state_->options.batch_size, state_->sampler.n_samples());
     Batch batch;
     if (state_->images != nullptr)
-      batch = detail::empty_image_batch(end - begin, state_->options.dtype);
+      batch = detail::empty_image_batch(end - begin, state_->options.dtype,
+                                        state_->options.device.type != DeviceType::kCpu);
     batch.indices.assign(order_.begin() + begin, order_.begin() + end);
     batch.epoch = epoch_;
     batch.position = number;
@@ -157,8 +160,10 @@ int64_t checked_samples(const Dataset* dataset, const LoaderOptions& options) {
   HEDDLE_CHECK(options.prefetch >= 0, "loader: prefetch is {}, expected 0 or more",
                options.prefetch);
   HEDDLE_CHECK(options.limit >= 0, "loader: limit is {}, expected 0 (all) or more", options.limit);
-  HEDDLE_CHECK(options.device.type == DeviceType::kCpu,
-               "loader: device is {}, this build loads for the cpu", options.device.to_string());
+  const std::vector<Device> devices = Device::all();
+  HEDDLE_CHECK(std::find(devices.begin(), devices.end(), options.device) != devices.end(),
+               "loader: device is {}, which this {} lacks", options.device.to_string(),
+               built_with_cuda() ? "machine" : "build");
   HEDDLE_CHECK(options.dtype == DType::kFloat32 || options.dtype == DType::kBFloat16,
                "loader: dtype is {}, expected float32 or bfloat16", options.dtype);
   int64_t n_samples = dataset->size();

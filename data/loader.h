@@ -74,7 +74,7 @@ class LoaderIterator {
 class Loader {
  public:
   /// Errors: an empty dataset; batch_size < 1; workers, prefetch or limit < 0; drop_last with fewer
-  /// samples than a batch; a device other than the CPU.
+  /// samples than a batch; a device that this build or machine lacks.
   Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
   template <std::derived_from<Dataset> D>
   Loader(D dataset, const LoaderOptions& options)

@@ -1,5 +1,6 @@
 #include "heddle/nn/module.h"
 
+#include "heddle/core/memory_label.h"
 #include "heddle/core/tape.h"
 #include "heddle/nn/ops.h"
 
@@ -11,6 +12,7 @@ struct Module::NamedEntry {
 };
 
 Tensor Module::operator()(const Tensor& x) {
+  const MemoryLabel label(path_.empty() ? MemoryLabel::current() : path_);
   Tensor y = forward(x);
   if (hook_ != nullptr) (*hook_)(*this, x, y);
   return y;
@@ -54,6 +56,7 @@ void Module::add_child(const std::string& name, std::unique_ptr<Module> module) 
 }
 
 void Module::add_prefix(const std::string& prefix) {
+  path_ = path_.empty() ? prefix.substr(0, prefix.size() - 1) : prefix + path_;
   for (const Entry& entry : entries_) entry.tensor.set_name(prefix + entry.tensor.name());
   for (const Child& child : children_) child.module->add_prefix(prefix);
 }
@@ -131,8 +134,10 @@ void Module::convert_tensors(Convert convert) {
 }
 
 Module& Module::to(Device device) {
-  HEDDLE_CHECK(device.type == DeviceType::kCpu, "to: device is {}, but heddle was built without it",
-               device.to_string());
+  convert_tensors([device](const Module&, const Tensor& tensor) {
+    const MemoryLabel label(tensor.name());
+    return heddle::to(tensor, device);
+  });
   return *this;
 }
 

@@ -49,7 +49,8 @@ class Module {
   Module& train(bool training = true);
   Module& eval() { return train(false); }
   bool is_training() const { return training_; }
-  /// Moves everything. Call it before an optimizer takes the parameters.
+  /// Moves everything. Call it before an optimizer takes the parameters. Errors: a device that this
+  /// build or machine lacks; OutOfMemory.
   Module& to(Device device);
   /// Converts floating parameters and buffers. Call it before an optimizer takes the parameters.
   Module& to(DType dtype);
@@ -109,6 +110,7 @@ class Module {
 
   std::deque<Entry> entries_;  // a deque: references to its elements stay good
   std::vector<Child> children_;
+  std::string path_;  // from the outermost module: "layer1.0"
   bool training_ = true;
   const std::function<void(Module&, const Tensor&, const Tensor&)>* hook_ = nullptr;
 };

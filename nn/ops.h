@@ -12,24 +12,34 @@
 namespace heddle {
 
 // Making tensors ------------------------------------------------------------------------------
-Tensor full(const Shape& shape, double value, DType dtype = DType::kFloat32);
-Tensor zeros(const Shape& shape, DType dtype = DType::kFloat32);
-Tensor ones(const Shape& shape, DType dtype = DType::kFloat32);
-Tensor arange(int64_t n, DType dtype = DType::kInt64);
-/// Draw i of the stream fills element i in logical row-major order.
+Tensor full(const Shape& shape, double value, DType dtype = DType::kFloat32,
+            Device device = Device::cpu());
+Tensor zeros(const Shape& shape, DType dtype = DType::kFloat32, Device device = Device::cpu());
+Tensor ones(const Shape& shape, DType dtype = DType::kFloat32, Device device = Device::cpu());
+Tensor arange(int64_t n, DType dtype = DType::kInt64, Device device = Device::cpu());
+/// Draw i of the stream fills element i in logical row-major order: the same bits on every device.
 Tensor rand(const Shape& shape, Rng rng, double low = 0.0, double high = 1.0,
-            DType dtype = DType::kFloat32);
+            DType dtype = DType::kFloat32, Device device = Device::cpu());
 Tensor randn(const Shape& shape, Rng rng, double mean = 0.0, double stddev = 1.0,
-             DType dtype = DType::kFloat32);
+             DType dtype = DType::kFloat32, Device device = Device::cpu());
 
 // Copies and casts ----------------------------------------------------------------------------
 Tensor clone(const Tensor& x);
 /// x itself where it is already dense in `format`, else a dense copy.
 Tensor contiguous(const Tensor& x, MemoryFormat format = MemoryFormat::kContiguous);
 Tensor to(const Tensor& x, DType dtype);
+/// x itself where it is on `device`, else a dense copy there. Between devices, the copy runs in the
+/// order of the current streams of both, and nobody waits. Between host and device, the host waits
+/// until it is done, unless `asynchronous` is true and the host's memory is pinned: then a target
+/// on the host must not be read, and a source on the host not be written, before the device's
+/// stream has got there.
+Tensor to(const Tensor& x, Device device, bool asynchronous = false);
 /// In-place; not differentiable through `target`'s old value.
 void fill_(Tensor& target, double value);
-void copy_(Tensor& target, const Tensor& source);  ///< Broadcasts and converts.
+void copy_(Tensor& target, const Tensor& source);  ///< Broadcasts, converts, between devices too.
+/// A dense copy of x in host memory that devices copy from by themselves, in builds with CUDA and
+/// on machines with a device; elsewhere a plain copy. Not differentiable.
+Tensor pinned(const Tensor& x);
 
 // Views ---------------------------------------------------------------------------------------
 /// One size may be -1. A view where strides allow it, else a copy in logical order.

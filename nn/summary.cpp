@@ -74,8 +74,9 @@ std::vector<LayerSummary> layer_summaries(Module& model, const Shape& input) {
   const NoGradGuard no_grad;
   const EvalMode eval(model);
   const std::vector<Tensor> parameters = model.parameters();
-  const Tensor zeros_in =
-      zeros(input, parameters.empty() ? DType::kFloat32 : parameters[0].dtype());
+  const Tensor zeros_in = parameters.empty()
+                              ? zeros(input)
+                              : zeros(input, parameters[0].dtype(), parameters[0].device());
   std::vector<LayerSummary> rows;
   Tensor last;
   const ForwardHook hook(

@@ -1,2 +1,2 @@
 find_package(CLI11 REQUIRED)
-target_link_libraries(${name} PRIVATE CLI11::CLI11)
+target_link_libraries(${name}_uses INTERFACE CLI11::CLI11)

@@ -25,11 +25,10 @@ double Evaluation::accuracy() const {
 }
 
 int64_t count_correct(const Tensor& logits, const Tensor& labels, std::vector<int64_t>* correct) {
-  const Tensor best = argmax(logits.detach(), 1);  // (n)
-  const int64_t* predicted = best.data<int64_t>();
-  const int64_t* expected = labels.data<int64_t>();
+  const std::vector<int64_t> predicted = argmax(logits.detach(), 1).to_vector<int64_t>();  // (n)
+  const std::vector<int64_t> expected = labels.to_vector<int64_t>();
   int64_t count = 0;
-  for (int64_t i = 0; i < labels.numel(); ++i) {
+  for (size_t i = 0; i < expected.size(); ++i) {
     if (predicted[i] != expected[i]) continue;
     ++count;
     if (correct != nullptr) ++(*correct)[static_cast<size_t>(expected[i])];
@@ -52,8 +51,8 @@ Evaluation evaluate(Module& model, Loader& loader) {
     const Tensor logits = model(batch.images);  // (n, 10)
     loss_sum += cross_entropy(logits, batch.labels, {.reduction = Reduction::kSum}).item();
     count_correct(logits, batch.labels, &result.correct);
-    const int64_t* labels = batch.labels.data<int64_t>();
-    for (int64_t i = 0; i < batch.size(); ++i) ++result.total[static_cast<size_t>(labels[i])];
+    for (const int64_t label : batch.labels.to_vector<int64_t>())
+      ++result.total[static_cast<size_t>(label)];
   }
   model.train(was_training);
   result.complete = result.n_total() == loader.n_samples();

@@ -89,7 +89,7 @@ void declare_schedule(apps::FlagSet& flags, Options& o) {
 
 void declare_machine(apps::FlagSet& flags, Options& o) {
   flags.group("Machine");
-  flags.text("--devices", &o.devices, "LIST", "Where to compute: cpu", check_devices);
+  flags.text("--devices", &o.devices, "LIST", "Where to compute: cpu or cuda:N", check_devices);
   flags.integer("--threads", &o.threads, 0, 1024,
                 "Threads that compute; 0: one for each processor. Never changes native results");
   flags.text("--precision", &o.precision, "fp32|bf16",
@@ -142,6 +142,8 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
 }
 
 }  // namespace
+
+Device device_of(const Options& options) { return parse_devices(options.devices).front(); }
 
 void declare_flags(apps::FlagSet& flags, Options& options) {
   declare_data(flags, options);

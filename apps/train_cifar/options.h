@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "heddle/apps/support/flags.h"
+#include "heddle/core/device.h"
 
 namespace heddle::train_cifar {
 
@@ -66,6 +67,9 @@ void declare_flags(apps::FlagSet& flags, Options& options);
 /// together. Fills in defaults that follow from other flags (AdamW's weight decay, --download's
 /// folder). Errors: UsageError naming the flags.
 void check_options(const apps::FlagSet& flags, Options& options);
+
+/// Where to compute. Errors: UsageError.
+Device device_of(const Options& options);
 
 /// Takes over what a checkpoint records of its run's flags. A flag that says where or for how long
 /// to run stands where it was given; one that says what is computed must not differ.

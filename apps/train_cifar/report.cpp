@@ -72,6 +72,8 @@ void print_classes(const Evaluation& evaluation, const std::vector<std::string>&
 void print_devices() {
   fmt::print("cpu  {} threads, {}, oneDNN {}\n", num_threads(), cpu::name_of(cpu::active_isa()),
              built_with_vendor() ? "yes" : "no");
+  for (const Device device : Device::all())
+    if (device != Device::cpu()) fmt::print("{}  {}\n", device.to_string(), device.description());
 }
 
 nlohmann::ordered_json to_json(const EpochSummary& s) {

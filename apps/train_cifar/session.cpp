@@ -122,6 +122,7 @@ int run(Session& s) {
       s.command};
   if (s.checkpoint) check_same_data(s, record.data);
   const std::unique_ptr<Module> model = make_model(o.model);
+  model->to(device_of(o));
   if (!o.init.empty()) load_weights(*model, o.init);
   if (s.checkpoint && o.eval_only) s.checkpoint->restore(*model);
   if (!o.quiet) print_settings(s.flags, o, data, model->parameter_count());

@@ -1,32 +1,26 @@
 #pragma once
 
-#include "heddle/core/memory.h"
-#include "heddle/core/stream.h"
+#include "heddle/core/buffer.h"
 
 namespace heddle {
 
-/// Scratch space of a kernel launch, from the device's pool: taken and given back in the order of
-/// the device's current stream, which is the one that kernels are given. Uninitialised, at a
-/// multiple of 256 bytes.
+/// Memory that a kernel needs between its launches, from the pool of the stream's device:
+/// `const DeviceScratch scratch(bytes, stream); launch(..., scratch.as<float>())`. It ends with its
+/// scope, before the kernels have run: the memory is given back in the order of the stream.
+/// Uninitialised, at a multiple of 256 bytes.
 class DeviceScratch {
  public:
-  DeviceScratch(int64_t bytes, StreamRef stream)
-      : device_(stream.device()), data_(bytes > 0 ? memory::allocate(device_, bytes) : nullptr) {}
-  ~DeviceScratch() {
-    if (data_ != nullptr) memory::release(device_, data_);
-  }
-  DeviceScratch(const DeviceScratch&) = delete;
-  DeviceScratch& operator=(const DeviceScratch&) = delete;
+  DeviceScratch(int64_t bytes, StreamRef stream) : buffer_(bytes, stream) {}
 
-  void* data() const { return data_; }
+  void* data() const { return buffer_.data(); }
   template <class T>
   T* as() const {
-    return static_cast<T*>(data_);
+    return buffer_.as<T>();
   }
+  int64_t bytes() const { return buffer_.bytes(); }
 
  private:
-  Device device_;
-  void* data_;
+  Buffer buffer_;
 };
 
 }  // namespace heddle

@@ -126,7 +126,7 @@ void save_safetensors(const std::filesystem::path& path, const NamedTensors& ten
   file.write(length.data(), length.size());
   file.write(header);
   for (const auto& [name, tensor] : ordered) {
-    const Tensor row_major = contiguous(tensor);
+    const Tensor row_major = to(contiguous(tensor), Device::cpu());
     if (bytes_of(row_major) > 0)
       file.write(row_major.raw_data(), static_cast<size_t>(bytes_of(row_major)));
   }

@@ -17,10 +17,7 @@ Tensor BatchNorm2d::forward(const Tensor& x) {
                          .momentum = options_.momentum,
                          .eps = options_.eps,
                          .fuse_relu = options_.fuse_relu});
-  if (training) {
-    ++*num_batches_tracked.data<int64_t>();
-    num_batches_tracked.bump_version();
-  }
+  if (training) add_(num_batches_tracked, 1.0);
   return y;
 }
 

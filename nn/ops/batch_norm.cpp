@@ -144,7 +144,9 @@ Tensor batch_norm(const Tensor& input, const Tensor& input_weight, const Tensor&
   HEDDLE_CHECK(!by_batch || problem.rows != 1,
                "batch_norm: x is {}, one value for each channel; training needs at least two",
                x.shape());
-  Tensor mean = by_batch ? Tensor::empty({problem.channels}, dtype) : clone(running_mean.detach());
+  Tensor mean =
+      by_batch ? Tensor::empty({problem.channels}, dtype, MemoryFormat::kContiguous, x.device())
+               : clone(running_mean.detach());
   Tensor inv_std = Tensor::empty_like(mean);
   Tensor y = by_batch
                  ? normalise_batch(x, problem, options, mean, inv_std, running_mean, running_var)

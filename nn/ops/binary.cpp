@@ -11,10 +11,14 @@
 namespace heddle {
 namespace {
 
+void check_one_device(const char* op, const Tensor& a, const Tensor& b) {
+  HEDDLE_CHECK(a.device() == b.device(), "{}: a is on {}, b on {}, expected one device", op,
+               a.device().to_string(), b.device().to_string());
+}
+
 /// Both operands in the dtype that they promote to; integers become float32 for division.
 std::pair<Tensor, Tensor> promoted(const char* op, const Tensor& a, const Tensor& b) {
-  HEDDLE_CHECK(a.device() == b.device(), "{}: a is on {}, b on {}", op, a.device().to_string(),
-               b.device().to_string());
+  check_one_device(op, a, b);
   const DType common = promote(a.dtype(), b.dtype());
   return {to(a, common), to(b, common)};
 }
@@ -45,7 +49,7 @@ Tensor compute(const char* name, BinaryOp op, const Tensor& a, const Tensor& b, 
 Tensor one_like(const char* op, const Tensor& x, double value) {
   HEDDLE_CHECK(is_floating(x.dtype()) || value == std::nearbyint(value),
                "{}: x is {}, expected a whole number, not {}", op, x.dtype(), value);
-  return full({}, 1.0, x.dtype());
+  return full({}, 1.0, x.dtype(), x.device());
 }
 
 Tensor add_scaled(const char* name, const Tensor& first, const Tensor& second, double alpha) {
@@ -78,6 +82,7 @@ Tensor in_place_operand(const char* op, const Tensor& target, const Tensor& othe
                  "{}: target of shape {} is an expanded view (strides {}): elements share memory",
                  op, target.shape(), target.strides());
   check_broadcasts_to(op, other.shape(), target.shape());
+  check_one_device(op, target, other);
   check_in_place(op, target);
   HEDDLE_CHECK(is_floating(target.dtype()) || !is_floating(other.dtype()),
                "{}: target is {} and cannot hold the result with {}", op, target.dtype(),
@@ -110,6 +115,7 @@ Tensor mul(const Tensor& first, const Tensor& second) {
 }
 
 Tensor div(const Tensor& first, const Tensor& second) {
+  check_one_device("div", first, second);
   const bool floating = is_floating(promote(first.dtype(), second.dtype()));
   const auto [a, b] = floating ? promoted("div", first, second)
                                : std::pair(to(first, DType::kFloat32), to(second, DType::kFloat32));

@@ -6,18 +6,22 @@
 
 namespace heddle {
 
-Tensor full(const Shape& shape, double value, DType dtype) {
-  Tensor y = Tensor::empty(shape, dtype);
+Tensor full(const Shape& shape, double value, DType dtype, Device device) {
+  Tensor y = Tensor::empty(shape, dtype, MemoryFormat::kContiguous, device);
   HEDDLE_DISPATCH(y.device(), fill, {y.view(), value});
   return y;
 }
 
-Tensor zeros(const Shape& shape, DType dtype) { return full(shape, 0.0, dtype); }
-Tensor ones(const Shape& shape, DType dtype) { return full(shape, 1.0, dtype); }
+Tensor zeros(const Shape& shape, DType dtype, Device device) {
+  return full(shape, 0.0, dtype, device);
+}
+Tensor ones(const Shape& shape, DType dtype, Device device) {
+  return full(shape, 1.0, dtype, device);
+}
 
-Tensor arange(int64_t n, DType dtype) {
+Tensor arange(int64_t n, DType dtype, Device device) {
   HEDDLE_CHECK(n >= 0, "arange: n is {}, expected at least 0", n);
-  Tensor y = Tensor::empty({n}, dtype);
+  Tensor y = Tensor::empty({n}, dtype, MemoryFormat::kContiguous, device);
   HEDDLE_DISPATCH(y.device(), arange, {y.view()});
   return y;
 }

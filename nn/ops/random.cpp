@@ -9,22 +9,22 @@ namespace {
 constexpr int64_t kMaxDraws = int64_t{1} << 33;  // a stream has 2^34 words
 
 Tensor random(const char* op, const Shape& shape, Rng rng, Distribution distribution, double shift,
-              double scale, DType dtype) {
+              double scale, DType dtype, Device device) {
   HEDDLE_CHECK(is_floating(dtype), "{}: dtype is {}, expected a floating one", op, dtype);
   HEDDLE_CHECK(numel(shape) <= kMaxDraws, "{}: shape {} has more than 2^33 elements", op, shape);
-  Tensor y = Tensor::empty(shape, dtype);
+  Tensor y = Tensor::empty(shape, dtype, MemoryFormat::kContiguous, device);
   HEDDLE_DISPATCH(y.device(), random, {y.view(), rng, distribution, shift, scale});
   return y;
 }
 
 }  // namespace
 
-Tensor rand(const Shape& shape, Rng rng, double low, double high, DType dtype) {
-  return random("rand", shape, rng, Distribution::kUniform, low, high - low, dtype);
+Tensor rand(const Shape& shape, Rng rng, double low, double high, DType dtype, Device device) {
+  return random("rand", shape, rng, Distribution::kUniform, low, high - low, dtype, device);
 }
 
-Tensor randn(const Shape& shape, Rng rng, double mean, double stddev, DType dtype) {
-  return random("randn", shape, rng, Distribution::kNormal, mean, stddev, dtype);
+Tensor randn(const Shape& shape, Rng rng, double mean, double stddev, DType dtype, Device device) {
+  return random("randn", shape, rng, Distribution::kNormal, mean, stddev, dtype, device);
 }
 
 }  // namespace heddle

@@ -1,6 +1,15 @@
 # The tests run the built program, and look into the code that programs share.
-target_link_libraries(apps_tests PRIVATE heddle_apps_support train_cifar_parts)
-target_compile_definitions(apps_tests PRIVATE
-  HEDDLE_TRAIN_CIFAR="$<TARGET_FILE:train_cifar>" HEDDLE_TEST_VERSION="${PROJECT_VERSION}"
+set(app_flavour ${suffix})
+if(suffix STREQUAL "_gpu")
+  set(app_flavour "")
+endif()
+target_link_libraries(${program} PRIVATE heddle_apps_support${app_flavour}
+  train_cifar${app_flavour}_parts)
+target_compile_definitions(${program} PRIVATE
+  HEDDLE_TRAIN_CIFAR="$<TARGET_FILE:train_cifar${app_flavour}>"
+  HEDDLE_TEST_VERSION="${PROJECT_VERSION}"
   HEDDLE_BIN_FOLDER="$<TARGET_FILE_DIR:train_cifar>")
-add_dependencies(apps_tests train_cifar bench_kernels bench_loader bench_step)
+add_dependencies(${program} train_cifar${app_flavour})
+if(suffix STREQUAL "")
+  add_dependencies(${program} bench_kernels bench_loader bench_step)
+endif()

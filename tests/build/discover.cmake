@@ -1,7 +1,7 @@
 # Asks a Catch2 program for its test cases and writes them as ctest tests, one each; those tagged [slow]
 # get the label slow as well. Unlike Catch2's own script, it takes brackets and semicolons in names, and a
 # test whose name finds no case fails.
-#   cmake -D PROGRAM=... -D FOLDER=core -D LABEL=cpu -D CATCH2_MAJOR=2 -D ENVIRONMENT="A=1;B=2" -D OUT=... -P discover.cmake
+#   cmake -D PROGRAM=... -D FOLDER=core -D LABEL=cpu -D TAG=[device] -D CATCH2_MAJOR=2 -D ENVIRONMENT="A=1;B=2" -D OUT=... -P discover.cmake
 if(CATCH2_MAJOR GREATER_EQUAL 3)
   set(list_flags --list-tests --verbosity quiet)
   set(run_flags "")
@@ -11,11 +11,15 @@ else()
 endif()
 
 set(script "")
+set(properties "")
+if(LABEL STREQUAL "gpu") # skipped, in sight, where there is no device (tests/support/main.cpp)
+  set(properties " SKIP_RETURN_CODE 77 RESOURCE_LOCK gpu")
+endif()
 foreach(kind fast slow)
-  set(spec "[slow]")
+  set(spec "${TAG}[slow]")
   set(labels "${LABEL};slow")
   if(kind STREQUAL "fast")
-    set(spec "~[slow]")
+    set(spec "${TAG}~[slow]")
     set(labels "${LABEL}")
   endif()
   # A Catch2 of version 2 exits with the number of test cases.
@@ -46,7 +50,7 @@ foreach(kind fast slow)
     string(REPLACE "<close>" "\\]" filter "${filter}")
     string(APPEND script "add_test([==[${FOLDER}: ${name}]==] [==[${PROGRAM}]==] [==[${filter}]==] ${run_flags})\n"
       "set_tests_properties([==[${FOLDER}: ${name}]==] PROPERTIES TIMEOUT 900 LABELS [==[${labels}]==]"
-      " ENVIRONMENT [==[${ENVIRONMENT}]==])\n")
+      "${properties} ENVIRONMENT [==[${ENVIRONMENT}]==])\n")
   endforeach()
 endforeach()
 file(WRITE ${OUT} "${script}")

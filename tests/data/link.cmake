@@ -1,1 +1,5 @@
-target_sources(data_tests PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/data/loopback_server.cpp)
+if(NOT TARGET data_test_server)
+  add_library(data_test_server OBJECT ${CMAKE_CURRENT_SOURCE_DIR}/data/loopback_server.cpp)
+  target_link_libraries(data_test_server PRIVATE heddle_test_support)
+endif()
+target_sources(${program} PRIVATE $<TARGET_OBJECTS:data_test_server>)

@@ -110,8 +110,8 @@ TEST_CASE("loader: impossible options are errors") {
   REQUIRE_THROWS_WITH(make(6, {.batch_size = 8, .drop_last = true}),
                       ContainsSubstring("6 samples and batch size 8 leaves nothing"));
   REQUIRE_THROWS_WITH(make(4, {.dtype = DType::kInt64}), ContainsSubstring("dtype is int64"));
-  REQUIRE_THROWS_WITH(make(4, {.device = {heddle::DeviceType::kCuda, 0}}),
-                      ContainsSubstring("device is cuda:0"));
+  REQUIRE_THROWS_WITH(make(4, {.device = {heddle::DeviceType::kCuda, 77}}),
+                      ContainsSubstring("device is cuda:77"));
   REQUIRE_THROWS_WITH(Loader(std::shared_ptr<const Dataset>(), {}),
                       ContainsSubstring("no dataset"));
 }

@@ -267,5 +267,18 @@ TEST_CASE("rand and randn are shifted, scaled and rounded once", "[rand][randn]"
   check_error([&] { randn({2}, rng, 0, 1, DType::kUInt8); }, "randn: dtype is uint8");
 }
 
+TEST_CASE("pinned copies, in the order of x where that is dense", "[pinned][device]") {
+  const Tensor x = randn({2, 3, 4, 5}, Rng(7, RngPurpose::kInit));
+  for (const Tensor& source : {x, contiguous(x, MemoryFormat::kChannelsLast), transpose(x, 1, 3),
+                               to(x, DType::kFloat16)}) {
+    const Tensor copy = pinned(source);
+    CHECK(copy.storage() != source.storage());
+    CHECK(copy.device() == Device::cpu());
+    check_same_bits(copy, source);
+  }
+  CHECK(pinned(x).strides() == x.strides());
+  CHECK(pinned(zeros({0, 3})).numel() == 0);
+}
+
 }  // namespace
 }  // namespace heddle
