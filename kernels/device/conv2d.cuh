@@ -17,7 +17,7 @@
 #include "heddle/kernels/device/gemm.cuh"
 #include "heddle/kernels/device/gemm_image.cuh"
 #include "heddle/kernels/device/pack.cuh"
-#include "heddle/kernels/device/turn_weight.cuh"
+#include "heddle/kernels/device/turn.cuh"
 
 namespace heddle {
 
@@ -214,9 +214,8 @@ void run_phase(const Conv2dBackwardDataArgs& args, const WholeChannels<T>& dy,
                         out_stride};
   const DeviceScratch turned(turned_size(sizes) * static_cast<int64_t>(sizeof(T)), stream);
   using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, T>;
-  turn_weight(turned.as<Bits>(),
-              static_cast<const Bits*>(args.w) + (h.tap * g.kernel_w + w.tap) * out.n, sizes,
-              stream);
+  turn(turned.as<Bits>(), static_cast<const Bits*>(args.w) + (h.tap * g.kernel_w + w.tap) * out.n,
+       sizes, stream);
   const MatrixOperand<T> weights{turned.as<T>(), out.n, out.n * depth, depth};
   const auto image = image_operand(dy.data(), g.batch, g.groups, dy.channels(),
                                    {g.out_h, h.count, 1, h.offset, h.step, h.taps},

@@ -9,6 +9,7 @@
 #include "heddle/kernels/device/gemm.cuh"
 #include "heddle/kernels/device/gemm.h"
 #include "heddle/kernels/device/pack.cuh"
+#include "heddle/kernels/device/turn.cuh"
 
 namespace heddle {
 
@@ -54,9 +55,23 @@ void pack_matrix(ReadyMatrix<T>& ready, const cuda::GemmMatrix& x, const MatrixE
   ready.copy.emplace(packed_bytes<T>(source), stream);
   ready.along = along;
   using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, T>;
-  if (packed_bytes<T>(source) > 0)
-    pack(ready.copy->template as<Bits>(), static_cast<const Bits*>(x.data), source, stream);
+  auto* copy = ready.copy->template as<Bits>();
+  const auto* data = static_cast<const Bits*>(x.data);
   const int64_t lead = whole_chunks<T>(source.length);
+  if (along == Along::kDepth && x.row_stride == 1 && x.depth_stride != 1) {
+    turn(copy, data,
+         {.groups = n_matrices,
+          .out = extent.depth,
+          .padded_out = lead,
+          .in = extent.rows,
+          .taps_h = 1,
+          .taps_w = 1,
+          .group_stride = x.batch_stride,
+          .out_stride = x.depth_stride},
+         stream);
+  } else if (packed_bytes<T>(source) > 0) {
+    pack(copy, data, source, stream);
+  }
   ready.operand = {ready.copy->template as<T>(),
                    along == Along::kDepth ? extent.rows : whole_chunks<T>(extent.rows),
                    one ? 0 : source.lines * lead, lead};

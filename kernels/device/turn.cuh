@@ -2,7 +2,8 @@
 
 // Weights (groups, out, kH, kW, in) as the data gradient wants them: (groups, in, taps, out), the
 // taps of one phase, `out` filled up with zeros to whole chunks. A 32 x 32 tile of (out, in) is
-// turned in shared memory, so that reads and writes are whole lines.
+// turned in shared memory, so that reads and writes are whole lines. With one tap it turns
+// matrices.
 
 #include "heddle/kernels/device/launch.cuh"
 #include "heddle/kernels/device/shared.cuh"
@@ -11,9 +12,9 @@ namespace heddle {
 
 struct TurnSizes {
   int64_t groups, out, padded_out, in;
-  int64_t taps_h, taps_w;              // of the phase
-  int64_t tap_stride_h, tap_stride_w;  // in w, elements
-  int64_t group_stride, out_stride;    // in w
+  int64_t taps_h, taps_w;                      // of the phase
+  int64_t tap_stride_h = 0, tap_stride_w = 0;  // in w, elements
+  int64_t group_stride, out_stride;            // in w
 };
 
 inline constexpr int kTurnTile = 32;
@@ -21,7 +22,7 @@ inline constexpr int kTurnRows = 8;  // of the tile at a time
 
 template <class T>
 __global__ void __launch_bounds__(kTurnTile* kTurnRows)
-    turn_weight_kernel(T* y, const T* w, const __grid_constant__ TurnSizes sizes) {
+    turn_kernel(T* y, const T* w, const __grid_constant__ TurnSizes sizes) {
   HEDDLE_SHARED(T, tile, [kTurnTile][kTurnTile + 1]);
   const int64_t tiles_in = (sizes.in + kTurnTile - 1) / kTurnTile;
   const int64_t tiles_out = (sizes.padded_out + kTurnTile - 1) / kTurnTile;
@@ -59,11 +60,11 @@ inline int64_t turned_size(const TurnSizes& sizes) {
 }
 
 template <class T>
-void turn_weight(T* y, const T* w, const TurnSizes& sizes, StreamRef stream) {
+void turn(T* y, const T* w, const TurnSizes& sizes, StreamRef stream) {
   if (turned_size(sizes) == 0) return;
   const int64_t tiles =
       int64_t{grid_for(sizes.in, kTurnTile)} * grid_for(sizes.padded_out, kTurnTile);
-  launch("turn_weight_kernel", turn_weight_kernel<T>,
+  launch("turn_kernel", turn_kernel<T>,
          {.grid = {grid_for(tiles * sizes.groups * sizes.taps_h * sizes.taps_w, 1)},
           .block = {kTurnTile * kTurnRows}},
          stream, y, w, sizes);
