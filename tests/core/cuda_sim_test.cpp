@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "cudasim/control.h"
+#include <cudasim/control.h>
 #include "heddle/core/buffer.h"
 #include "heddle/core/cuda_check.h"
 #include "heddle/core/device_guard.h"
