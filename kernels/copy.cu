@@ -50,7 +50,7 @@ struct TransposeLoop {
   int64_t rows, cols;
   int64_t target_row, source_col;  // strides; target_col and source_row are 1
   Divisor row_tiles, col_tiles;
-  OuterLoops<2> outer;
+  Loops<2> outer;
 };
 
 template <class T>
@@ -90,9 +90,9 @@ int transposed_loop(const cpu::LoopNest<2>& nest) {
 template <class T>
 void launch_transpose(const cpu::LoopNest<2>& nest, int row_loop, T* target, const T* source,
                       StreamRef stream) {
-  TransposeLoop loop{nest.sizes[row_loop],         nest.cols(), nest.stride(0, row_loop),
-                     nest.col_stride(1),           {},          {},
-                     OuterLoops<2>(nest, row_loop)};
+  TransposeLoop loop{nest.sizes[row_loop],       nest.cols(), nest.stride(0, row_loop),
+                     nest.col_stride(1),         {},          {},
+                     loops_of(nest, 1, row_loop)};
   const int64_t row_tiles = (loop.rows + kTile - 1) / kTile;
   const int64_t col_tiles = (loop.cols + kTile - 1) / kTile;
   loop.row_tiles = Divisor(row_tiles);

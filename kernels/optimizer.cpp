@@ -109,6 +109,14 @@ void adam_piece(const ParamSlot& slot, int64_t begin, int64_t n,
       static_cast<C*>(slot.m) + begin, static_cast<C*>(slot.v) + begin, n, constants);
 }
 
+/// The arguments with what `control` adds to them.
+template <class Args>
+Args controlled(Args args, const StepControl& control) {
+  args.lr *= control.lr_scale;
+  args.grad_scale *= control.grad_scale;
+  return args;
+}
+
 template <class C>
 AdamConstants<C> adam_constants(const AdamArgs& args, int64_t step) {
   const double t = static_cast<double>(step);
@@ -125,8 +133,8 @@ AdamConstants<C> adam_constants(const AdamArgs& args, int64_t step) {
 
 template <class T, SgdKind kKind>
 void sgd_slot(const ParamSlot& slot, int64_t begin, int64_t n,
-              const SgdConstants<Compute<T>>& constants) {
-  if (slot.step == 1) {
+              const SgdConstants<Compute<T>>& constants, bool first) {
+  if (first) {
     sgd_piece<T, kKind, true>(slot, begin, n, constants);
   } else {
     sgd_piece<T, kKind, false>(slot, begin, n, constants);
@@ -176,7 +184,10 @@ bool finite(const T* gradient, int64_t n) {
 
 }  // namespace
 
-void cpu::sgd_step(const SgdArgs& args) {
+void cpu::sgd_step(const SgdArgs& given) {
+  const StepControl control = given.control == nullptr ? StepControl() : *given.control;
+  if (!control.finite) return;
+  const SgdArgs args = controlled(given, control);
   const Pieces pieces(args.slots);
   const SgdKind kind = args.momentum == 0.0 ? SgdKind::kPlain
                        : args.nesterov      ? SgdKind::kNesterov
@@ -187,26 +198,31 @@ void cpu::sgd_step(const SgdArgs& args) {
         using C = Compute<T>;
         const SgdConstants<C> k{C(args.lr), C(args.momentum), C(1.0 - args.dampening),
                                 C(args.weight_decay), C(args.grad_scale)};
+        const bool first = slot.step + control.steps == 1;
         switch (kind) {
           case SgdKind::kPlain:
-            return sgd_slot<T, SgdKind::kPlain>(slot, begin, n, k);
+            return sgd_slot<T, SgdKind::kPlain>(slot, begin, n, k, first);
           case SgdKind::kMomentum:
-            return sgd_slot<T, SgdKind::kMomentum>(slot, begin, n, k);
+            return sgd_slot<T, SgdKind::kMomentum>(slot, begin, n, k, first);
           case SgdKind::kNesterov:
-            return sgd_slot<T, SgdKind::kNesterov>(slot, begin, n, k);
+            return sgd_slot<T, SgdKind::kNesterov>(slot, begin, n, k, first);
         }
       });
     });
   });
 }
 
-void cpu::adam_step(const AdamArgs& args) {
+void cpu::adam_step(const AdamArgs& given) {
+  const StepControl control = given.control == nullptr ? StepControl() : *given.control;
+  if (!control.finite) return;
+  const AdamArgs args = controlled(given, control);
   const Pieces pieces(args.slots);
   parallel_for(pieces.count(), [&](int64_t piece) {
     pieces.with(piece, [&](const ParamSlot& slot, int64_t begin, int64_t n) {
       dispatch_float(slot.dtype, [&]<class T>() {
-        const auto constants = adam_constants<Compute<T>>(args, slot.step);
-        if (slot.step == 1) {
+        const int64_t step = slot.step + control.steps;
+        const auto constants = adam_constants<Compute<T>>(args, step);
+        if (step == 1) {
           adam_piece<T, true>(slot, begin, n, constants);
         } else {
           adam_piece<T, false>(slot, begin, n, constants);

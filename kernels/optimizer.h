@@ -3,7 +3,7 @@
 #include <span>
 
 #include "heddle/core/dtype.h"
-#include "heddle/kernels/no_cuda_kernel.h"
+#include "heddle/core/stream.h"
 
 namespace heddle {
 
@@ -19,6 +19,15 @@ struct ParamSlot {
   int64_t step = 1;  // number of this update of this parameter; at 1 the state is not read
 };
 
+/// What changes from step to step, in memory of the op's device: a captured step reads it at each
+/// replay. Where there is none, steps are as if it had these values.
+struct StepControl {
+  double lr_scale = 1.0;    // times lr
+  double grad_scale = 1.0;  // times grad_scale
+  int64_t steps = 0;        // added to each slot's `step`
+  bool finite = true;       // false: nothing is changed (what gradients_finite writes)
+};
+
 /// With d = grad_scale * g + weight_decay * p:
 /// m = momentum * m + (1 - dampening) * d (at step 1: d), p -= lr * m; Nesterov: p -= lr * (d +
 /// momentum * m); without momentum: p -= lr * d, and m is not touched.
@@ -30,6 +39,7 @@ struct SgdArgs {
   double weight_decay = 0.0;
   bool nesterov = false;
   double grad_scale = 1.0;  // clip coefficient, inverse loss scale: no pass of their own
+  const StepControl* control = nullptr;
 };
 
 /// With d = grad_scale * g (+ weight_decay * p where not `decoupled`):
@@ -45,6 +55,7 @@ struct AdamArgs {
   double weight_decay = 0.0;
   bool decoupled = false;  // AdamW
   double grad_scale = 1.0;
+  const StepControl* control = nullptr;
 };
 
 /// *sum = sum of g^2 over all slots (of `p` and state nothing is read), added in float64 in a fixed
@@ -67,9 +78,11 @@ void gradient_squares(const GradientSquaresArgs& args);
 void gradients_finite(const GradientsFiniteArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(sgd_step, SgdArgs)
-HEDDLE_NO_CUDA_KERNEL(adam_step, AdamArgs)
-HEDDLE_NO_CUDA_KERNEL(gradient_squares, GradientSquaresArgs)
-HEDDLE_NO_CUDA_KERNEL(gradients_finite, GradientsFiniteArgs)
+namespace cuda {
+void sgd_step(const SgdArgs& args, StreamRef stream);
+void adam_step(const AdamArgs& args, StreamRef stream);
+void gradient_squares(const GradientSquaresArgs& args, StreamRef stream);
+void gradients_finite(const GradientsFiniteArgs& args, StreamRef stream);
+}  // namespace cuda
 
 }  // namespace heddle

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "heddle/core/stream.h"
 #include "heddle/core/view.h"
-#include "heddle/kernels/no_cuda_kernel.h"
 
 namespace heddle {
 
@@ -46,9 +46,11 @@ void max_backward(const MaxBackwardArgs& args);
 void all_finite(const AllFiniteArgs& args);
 }  // namespace cpu
 
-HEDDLE_NO_CUDA_KERNEL(reduce, ReduceArgs)
-HEDDLE_NO_CUDA_KERNEL(argmax, ArgmaxArgs)
-HEDDLE_NO_CUDA_KERNEL(max_backward, MaxBackwardArgs)
-HEDDLE_NO_CUDA_KERNEL(all_finite, AllFiniteArgs)
+namespace cuda {
+void reduce(const ReduceArgs& args, StreamRef stream);
+void argmax(const ArgmaxArgs& args, StreamRef stream);
+void max_backward(const MaxBackwardArgs& args, StreamRef stream);
+void all_finite(const AllFiniteArgs& args, StreamRef stream);
+}  // namespace cuda
 
 }  // namespace heddle

@@ -22,7 +22,10 @@ Tensor random_input(int64_t n, DType dtype, const Setting& setting, float low) {
     }
   });
   if (setting.reference && is_floating(dtype)) values = to(values, DType::kFloat64);
-  return to(values, setting.device);
+  if (setting.device == Device::cpu()) return values;
+  Tensor moved = Tensor::empty({n}, values.dtype(), MemoryFormat::kContiguous, setting.device);
+  copy_(moved, values);
+  return moved;
 }
 
 Tensor output(int64_t n, DType dtype, const Setting& setting) {

@@ -2,7 +2,6 @@
 
 #include "heddle/apps/bench_kernels/raw_sides.h"
 #include "heddle/apps/bench_kernels/sides.h"
-#include "heddle/kernels/dispatch.h"
 
 namespace heddle::bench {
 namespace {

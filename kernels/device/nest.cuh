@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "heddle/kernels/device/elementwise.cuh"
 #include "heddle/kernels/device/math.cuh"
 #include "heddle/kernels/host/loop_nest.h"
@@ -8,39 +10,63 @@
 /// one thread a vector of the innermost loop, whose place is found by Divisor.
 namespace heddle {
 
-/// The loops of kOperands operands but the innermost and `left_out`, from the inside out.
+/// Loops of kOperands operands from the inside out: where turn `index`, counted over all of them,
+/// is.
 template <int kOperands>
-struct OuterLoops {
+struct Loops {
   int n_loops = 0;
   Divisor sizes[kMaxDims];
   int64_t strides[kMaxDims][kOperands] = {};
 
-  OuterLoops() = default;
-  explicit OuterLoops(const cpu::LoopNest<kOperands>& nest, int left_out = -1) {
-    for (int loop = nest.sizes.size() - 2; loop >= 0; --loop) {
-      if (nest.sizes[loop] == 1 || loop == left_out) continue;
-      sizes[n_loops] = Divisor(std::max<int64_t>(nest.sizes[loop], 1));
-      for (int i = 0; i < kOperands; ++i) strides[n_loops][i] = nest.stride(i, loop);
-      ++n_loops;
-    }
+  void append(int64_t size, const std::array<int64_t, kOperands>& of_operands) {
+    if (size == 1) return;
+    sizes[n_loops] = Divisor(std::max<int64_t>(size, 1));
+    for (size_t i = 0; i < kOperands; ++i) strides[n_loops][i] = of_operands[i];
+    ++n_loops;
   }
 
-  /// Adds where row `row`, counted over all these loops, begins.
-  __device__ __forceinline__ void add_offsets(int64_t row, int64_t (&offsets)[kOperands]) const {
+  void append(int64_t size, int64_t stride) {
+    static_assert(kOperands == 1);
+    append(size, std::array<int64_t, kOperands>{stride});
+  }
+
+  __device__ __forceinline__ void add_offsets(int64_t index, int64_t (&offsets)[kOperands]) const {
     for (int loop = 0; loop < n_loops; ++loop) {
-      const int64_t index = loop + 1 < n_loops ? sizes[loop].split(row) : row;
+      const int64_t turn = loop + 1 < n_loops ? sizes[loop].split(index) : index;
       HEDDLE_UNROLL
-      for (int i = 0; i < kOperands; ++i) offsets[i] += index * strides[loop][i];
+      for (int i = 0; i < kOperands; ++i) offsets[i] += turn * strides[loop][i];
     }
   }
 };
+
+/// The loops of a nest but the innermost `n_inner` and `left_out`.
+template <int kOperands>
+Loops<kOperands> loops_of(const cpu::LoopNest<kOperands>& nest, int n_inner = 0,
+                          int left_out = -1) {
+  Loops<kOperands> loops;
+  for (int loop = nest.sizes.size() - 1 - n_inner; loop >= 0; --loop) {
+    if (loop == left_out) continue;
+    std::array<int64_t, kOperands> strides;
+    for (size_t i = 0; i < kOperands; ++i) strides[i] = nest.strides[i][loop];
+    loops.append(nest.sizes[loop], strides);
+  }
+  return loops;
+}
+
+/// True where all strides of `operand` but the innermost are multiples of `width`.
+template <int kOperands>
+bool outer_strides_are_multiples(int width, const cpu::LoopNest<kOperands>& nest, int operand) {
+  for (int loop = 0; loop + 1 < nest.sizes.size(); ++loop)
+    if (nest.sizes[loop] > 1 && nest.stride(operand, loop) % width != 0) return false;
+  return true;
+}
 
 template <int kOperands>
 struct NestLoop {
   int64_t n_vectors;  // of all rows
   Divisor per_row;
   int64_t col_strides[kOperands];
-  OuterLoops<kOperands> outer;
+  Loops<kOperands> outer;
 };
 
 /// True where rows can be cut into vectors of `width` elements: each operand runs with stride 1 and
@@ -52,8 +78,7 @@ bool rows_are_vectors(int width, const cpu::LoopNest<kOperands>& nest,
   for (int i = 0; i < kOperands; ++i) {
     if (nest.col_stride(i) == 0) continue;
     if (nest.col_stride(i) != 1 || unaligned_head(width, {&operands[i], 1}) != 0) return false;
-    for (int loop = 0; loop + 1 < nest.sizes.size(); ++loop)
-      if (nest.sizes[loop] > 1 && nest.stride(i, loop) % width != 0) return false;
+    if (!outer_strides_are_multiples(width, nest, i)) return false;
   }
   return true;
 }
@@ -88,8 +113,7 @@ template <int N, int kOperands, class Body>
 void launch_nest_width(const char* name, const cpu::LoopNest<kOperands>& nest, const Body& body,
                        StreamRef stream) {
   const int64_t per_row = nest.cols() / N;
-  NestLoop<kOperands> loop{
-      nest.n_rows() * per_row, Divisor(per_row), {}, OuterLoops<kOperands>(nest)};
+  NestLoop<kOperands> loop{nest.n_rows() * per_row, Divisor(per_row), {}, loops_of(nest, 1)};
   for (int i = 0; i < kOperands; ++i) loop.col_strides[i] = nest.col_stride(i);
   const unsigned blocks = grid_for(loop.n_vectors, kElementwiseThreads * kNestUnroll);
   launch(name, nest_kernel<N, kOperands, Body>, {.grid = blocks, .block = kElementwiseThreads},
