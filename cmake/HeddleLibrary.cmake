@@ -20,18 +20,22 @@ list(FILTER HEDDLE_SOURCES EXCLUDE REGEX "_(cuda|cublas|cudnn)\\.cpp$")
 file(GLOB HEDDLE_DEVICE_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*.cu
   ${PROJECT_SOURCE_DIR}/data/*.cu ${PROJECT_SOURCE_DIR}/parallel/*.cu)
 
-# A source depends on the flavour where it includes one of these (core/flavour.h sees to it).
-set(HEDDLE_ANY_SOURCES "")
-set(HEDDLE_FLAVOUR_SOURCES "")
-foreach(source IN LISTS HEDDLE_SOURCES)
-  file(STRINGS ${source} found LIMIT_COUNT 1
-    REGEX "#include \"heddle/(core/flavour|kernels/dispatch)\\.h\"")
-  if(found)
-    list(APPEND HEDDLE_FLAVOUR_SOURCES ${source})
-  else()
-    list(APPEND HEDDLE_ANY_SOURCES ${source})
-  endif()
-endforeach()
+# Of the sources given, those that depend on the flavour: they include one of these headers
+# (core/flavour.h sees to it).
+function(heddle_flavour_sources variable)
+  set(result "")
+  foreach(source IN LISTS ARGN)
+    file(STRINGS ${source} found LIMIT_COUNT 1
+      REGEX "#include \"heddle/(core/flavour|kernels/dispatch)\\.h\"")
+    if(found)
+      list(APPEND result ${source})
+    endif()
+  endforeach()
+  set(${variable} ${result} PARENT_SCOPE)
+endfunction()
+heddle_flavour_sources(HEDDLE_FLAVOUR_SOURCES ${HEDDLE_SOURCES})
+set(HEDDLE_ANY_SOURCES ${HEDDLE_SOURCES})
+list(REMOVE_ITEM HEDDLE_ANY_SOURCES ${HEDDLE_FLAVOUR_SOURCES})
 
 # Nobody reads the float unit's exception flags; without them selects in loops become vector blends.
 set(HEDDLE_KERNEL_SOURCES ${HEDDLE_SOURCES})

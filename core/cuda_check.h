@@ -12,8 +12,11 @@ void check_cuda(cudaError_t status, const char* call, const char* file, int line
 /// Prints one line on stderr where `status` is not success. Says nothing about a driver that is
 /// shutting down: then all it owned is gone anyway.
 void warn_cuda(cudaError_t status, const char* call, const char* file, int line) noexcept;
-/// Errors: the launch of `kernel` failed; with HEDDLE_SYNC=1, its run did too.
-void check_launch(const char* kernel, const char* file, int line);
+/// `status` is that of the launch of `kernel` on `stream`. Errors: CudaError naming the kernel
+/// where the launch failed, or an earlier one did, and with HEDDLE_SYNC=1 where its run did; where
+/// it was built for other devices, with this one's capability and those of the build.
+void check_launch(cudaError_t status, const char* kernel, cudaStream_t stream, const char* file,
+                  int line);
 
 }  // namespace heddle::detail
 
@@ -21,5 +24,6 @@ void check_launch(const char* kernel, const char* file, int line);
 #define HEDDLE_CUDA_CHECK(call) ::heddle::detail::check_cuda((call), #call, __FILE__, __LINE__)
 /// The form for destructors: never throws.
 #define HEDDLE_CUDA_WARN(call) ::heddle::detail::warn_cuda((call), #call, __FILE__, __LINE__)
-/// Follows every launch.
-#define HEDDLE_CUDA_CHECK_LAUNCH(kernel) ::heddle::detail::check_launch(kernel, __FILE__, __LINE__)
+/// Wraps what starts the kernel of that name.
+#define HEDDLE_CUDA_CHECK_LAUNCH(call, kernel, stream) \
+  ::heddle::detail::check_launch((call), kernel, stream, __FILE__, __LINE__)

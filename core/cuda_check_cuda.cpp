@@ -46,6 +46,14 @@ bool synchronises() {
   return wanted;
 }
 
+/// What work in the stream has ended with; a stream that is being captured runs nothing.
+cudaError_t wait_for(cudaStream_t stream) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  const cudaError_t status = cudaStreamIsCapturing(stream, &capture);
+  if (status != cudaSuccess || capture != cudaStreamCaptureStatusNone) return status;
+  return cudaStreamSynchronize(stream);
+}
+
 }  // namespace
 
 void check_cuda(cudaError_t status, const char* call, const char* file, int line) {
@@ -63,9 +71,10 @@ void warn_cuda(cudaError_t status, const char* call, const char* file, int line)
                      line);
 }
 
-void check_launch(const char* kernel, const char* file, int line) {
-  cudaError_t status = cudaGetLastError();
-  if (status == cudaSuccess && synchronises()) status = cudaDeviceSynchronize();
+void check_launch(cudaError_t status, const char* kernel, cudaStream_t stream, const char* file,
+                  int line) {
+  if (status == cudaSuccess) status = cudaGetLastError();
+  if (status == cudaSuccess && synchronises()) status = wait_for(stream);
   if (status != cudaSuccess) [[unlikely]]
     throw_cuda(status, launch_error(status, kernel, file, line));
 }

@@ -1,7 +1,43 @@
 #!/usr/bin/env bash
 # Installs what building and testing Heddle needs and this system lacks (Debian, Ubuntu), with sudo
 # where the user is not root. Where nothing is missing, it takes a moment and asks the network nothing.
+#
+# deps.sh --bundle DIR installs nothing: it gathers the small libraries (fmt, nlohmann-json, CLI11,
+# Catch2) in DIR, for scripts/gpu_check.sh --deps DIR on a machine without a network.
 set -euo pipefail
+
+bundle() { # DIR
+  local target package files
+  target=$(mkdir -p "$1" && cd "$1" && pwd)
+  downloads=$(mktemp -d) # not local: the trap runs later
+  trap 'rm -rf "$downloads"' EXIT
+  cd "$downloads"
+  files=(libfmt-dev nlohmann-json3-dev libcli11-dev catch2)
+  # libfmt-dev holds a link to the library, which is in the package that it depends on.
+  files+=("$(apt-cache depends libfmt-dev | sed -nE 's/.*Depends: (libfmt[0-9]+).*/\1/p' | head -n 1)")
+  for package in "${files[@]}"; do
+    if ! apt-get -q download "$package" >log 2>&1; then
+      cat log >&2
+      echo "deps.sh: cannot download $package (run apt-get update first?)" >&2
+      exit 1
+    fi
+  done
+  for package in *.deb; do dpkg-deb -x "$package" "$target"; done
+  rm -rf "$target/usr/share/doc"
+  echo "Bundled ${files[*]} in $target ($(du -sm "$target" | cut -f1) MiB)"
+}
+
+if [ "${1:-}" = --bundle ]; then
+  if [ $# -ne 2 ]; then
+    echo "usage: deps.sh [--bundle DIR]" >&2
+    exit 2
+  fi
+  bundle "$2"
+  exit 0
+elif [ $# -gt 0 ]; then
+  echo "deps.sh: unknown argument $1; usage: deps.sh [--bundle DIR]" >&2
+  exit 2
+fi
 
 packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libdnnl-dev
   libboost-context-dev libdw-dev

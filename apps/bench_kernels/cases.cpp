@@ -22,10 +22,7 @@ Tensor random_input(int64_t n, DType dtype, const Setting& setting, float low) {
     }
   });
   if (setting.reference && is_floating(dtype)) values = to(values, DType::kFloat64);
-  if (setting.device == Device::cpu()) return values;
-  Tensor moved = Tensor::empty({n}, values.dtype(), MemoryFormat::kContiguous, setting.device);
-  copy_(moved, values);
-  return moved;
+  return to(values, setting.device);
 }
 
 Tensor output(int64_t n, DType dtype, const Setting& setting) {

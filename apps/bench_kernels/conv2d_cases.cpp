@@ -2,6 +2,7 @@
 
 #include "heddle/apps/bench_kernels/raw_sides.h"
 #include "heddle/apps/bench_kernels/sides.h"
+#include "heddle/kernels/dispatch.h"
 
 namespace heddle::bench {
 namespace {

@@ -7,6 +7,7 @@
 #include "heddle/apps/bench_kernels/sides.h"
 #include "heddle/kernels/binary.h"
 #include "heddle/kernels/copy.h"
+#include "heddle/kernels/dispatch.h"
 #include "heddle/kernels/fill.h"
 #include "heddle/kernels/random.h"
 #include "heddle/kernels/unary.h"

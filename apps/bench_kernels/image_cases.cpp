@@ -4,6 +4,7 @@
 #include "heddle/apps/bench_kernels/raw_sides.h"
 #include "heddle/apps/bench_kernels/sides.h"
 #include "heddle/kernels/batch_norm.h"
+#include "heddle/kernels/dispatch.h"
 #include "heddle/kernels/dropout.h"
 #include "heddle/kernels/pool2d.h"
 

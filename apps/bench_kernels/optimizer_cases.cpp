@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "heddle/apps/bench_kernels/sides.h"
+#include "heddle/kernels/dispatch.h"
 #include "heddle/kernels/optimizer.h"
 
 namespace heddle::bench {

@@ -3,6 +3,7 @@
 
 #include "heddle/apps/bench_kernels/raw_sides.h"
 #include "heddle/apps/bench_kernels/sides.h"
+#include "heddle/kernels/dispatch.h"
 #include "heddle/kernels/matmul.h"
 
 namespace heddle::bench {

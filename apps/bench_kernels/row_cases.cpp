@@ -4,6 +4,7 @@
 #include "heddle/apps/bench_kernels/raw_sides.h"
 #include "heddle/apps/bench_kernels/sides.h"
 #include "heddle/kernels/cross_entropy.h"
+#include "heddle/kernels/dispatch.h"
 #include "heddle/kernels/log_softmax.h"
 #include "heddle/kernels/reduce.h"
 

@@ -30,16 +30,17 @@ void launch(const char* name, void (*kernel)(Params...), const LaunchShape& shap
             Args&&... args) {
   constexpr size_t kDefaultSharedBytes = 48 << 10;  // more has to be asked for, once a kernel
   if (shape.shared_bytes > kDefaultSharedBytes)
-    HEDDLE_CUDA_CHECK(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                                           cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           static_cast<int>(shape.shared_bytes)));
+    HEDDLE_CUDA_CHECK_LAUNCH(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                  static_cast<int>(shape.shared_bytes)),
+                             name, stream.get());
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream.get();
-  HEDDLE_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...));
-  HEDDLE_CUDA_CHECK_LAUNCH(name);
+  HEDDLE_CUDA_CHECK_LAUNCH(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...), name,
+                           stream.get());
 }
 
 }  // namespace heddle

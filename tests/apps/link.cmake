@@ -4,7 +4,7 @@ if(suffix STREQUAL "_gpu")
   set(app_flavour "")
 endif()
 target_link_libraries(${program} PRIVATE heddle_apps_support${app_flavour}
-  train_cifar${app_flavour}_parts)
+  train_cifar_parts${app_flavour})
 target_compile_definitions(${program} PRIVATE
   HEDDLE_TRAIN_CIFAR="$<TARGET_FILE:train_cifar${app_flavour}>"
   HEDDLE_TEST_VERSION="${PROJECT_VERSION}"
@@ -12,4 +12,6 @@ target_compile_definitions(${program} PRIVATE
 add_dependencies(${program} train_cifar${app_flavour})
 if(suffix STREQUAL "")
   add_dependencies(${program} bench_kernels bench_loader bench_step)
+elseif(suffix STREQUAL "_sim")
+  add_dependencies(${program} bench_kernels_sim)
 endif()
