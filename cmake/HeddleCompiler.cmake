@@ -32,7 +32,7 @@ target_compile_options(heddle_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${war
 # Kernels call constexpr functions of the host (std::array, std::bit_cast); fmt 9 takes nvcc for a compiler
 # without them.
 set(cuda_warnings -fmad=false -lineinfo --expt-relaxed-constexpr -DFMT_USE_CONSTEXPR=1
-  -Xcompiler=-Wall,-Wextra,-Wno-psabi)
+  -Xcompiler=-Wall,-Wextra,-Wno-psabi,-Wno-missing-field-initializers)
 if(HEDDLE_WERROR)
   list(APPEND cuda_warnings -Werror=all-warnings)
 endif()
