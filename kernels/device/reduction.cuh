@@ -45,10 +45,12 @@ constexpr int kRowPartVectors = 16;     // of a thread: 64 KiB a block
 constexpr int kColumnPartVectors = 64;  // of a thread: partial results are under 2% of x
 constexpr int kGroupVectors = 8;        // of a lane, at most
 
-/// Vectors that columns and rows are read in: results of N columns are held in shared memory.
+/// Vectors that columns and rows are read in: results of N columns are held in shared memory, and
+/// written by a thread each.
 template <class Op, class T>
-constexpr int kReduceWidth = std::min<int>(kVectorBytes / sizeof(T),
-                                           64 / sizeof(typename Op::Total));
+constexpr int kReduceWidth = std::min({kVectorBytes / static_cast<int>(sizeof(T)),
+                                       64 / static_cast<int>(sizeof(typename Op::Total)),
+                                       kReduceThreads / kWarpSize});
 
 /// Takes the terms begin, begin + step, ... below end: vectors along a row, or of columns.
 template <int N, bool kAlongRow, class Op, class T>
@@ -147,7 +149,8 @@ __global__ void __launch_bounds__(kReduceThreads)
   const int thread = static_cast<int>(threadIdx.x);
   const int width = loop.threads_across;
   const int height = kReduceThreads / width;
-  const int64_t col = loop.col_blocks.split(row) * width + thread % width;
+  const int64_t first_col = loop.col_blocks.split(row) * width;
+  const int64_t col = first_col + thread % width;
   const bool active = col < loop.col_vectors;
   int64_t offset[1] = {active ? col * N * loop.col_stride : 0};
   loop.x_of_output.add_offsets(row, offset);
@@ -167,15 +170,12 @@ __global__ void __launch_bounds__(kReduceThreads)
     }
     __syncthreads();
   }
-  if (thread >= width || !active) return;
-  for (int k = 0; k < N; ++k) {
-    const int64_t output = (row * loop.col_vectors + col) * N + k;
-    if (parts == nullptr) {
-      write_result(loop, op, output, totals[k][thread], y);
-    } else {
-      parts[part * loop.n_outputs + output] = totals[k][thread];
-    }
-  }
+  static_assert(kWarpSize * N <= kReduceThreads);
+  if (thread >= width * N || first_col + thread / N >= loop.col_vectors) return;
+  const auto& total = totals[thread % N][thread / N];  // neighbouring threads, neighbouring outputs
+  const int64_t output = (row * loop.col_vectors + first_col) * N + thread;
+  if (parts == nullptr) return write_result(loop, op, output, total, y);
+  parts[part * loop.n_outputs + output] = total;
 }
 
 /// An operation on partial results of Op.
@@ -278,7 +278,7 @@ class Reduction {
     set_terms(N);
     append_loops(loop_.x_of_output, nest_.kept, 0, nest_.kept.sizes.size());
     if (loop_.n_terms <= kGroupVectors * kWarpSize) {
-      loop_.threads_across = threads_across(ceil_div(loop_.n_terms, 2));
+      loop_.threads_across = threads_across(loop_.n_terms);
       const int per_block = kReduceThreads / loop_.threads_across;
       return launch(name_, reduce_group_per_row_kernel<N, Op, T>,
                     {.grid = grid_for(loop_.n_outputs, per_block), .block = kReduceThreads},

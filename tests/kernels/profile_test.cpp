@@ -1,0 +1,184 @@
+// What the memory-bound kernels ask of memory at aligned shapes: no more than 1.05 times the
+// sectors that hold their operands.
+#include <cudasim/profile.h>
+
+#include "heddle/core/cuda_check.h"
+#include "heddle/kernels/binary.h"
+#include "heddle/kernels/copy.h"
+#include "heddle/kernels/dropout.h"
+#include "heddle/kernels/fill.h"
+#include "heddle/kernels/optimizer.h"
+#include "heddle/kernels/random.h"
+#include "heddle/kernels/reduce.h"
+#include "heddle/kernels/unary.h"
+#include "heddle/tests/kernels/mirror.h"
+#include "heddle/tests/support/catch.h"
+
+namespace heddle {
+namespace {
+
+using namespace testing;
+
+constexpr double kMostExcess = 1.05;
+
+template <class Run>
+void check_sectors(const std::string& what, const Run& run) {
+  CAPTURE(what);
+  const cudasim::Profile profile;
+  run(test_stream());
+  HEDDLE_CUDA_CHECK(cudaStreamSynchronize(test_stream().get()));
+  const auto kernels = profile.kernels();
+  CHECK(!kernels.empty());
+  for (const cudasim::KernelProfile& kernel : kernels) {
+    CAPTURE(kernel.kernel);
+    const int64_t asked = kernel.of(cudasim::AccessClass::kGlobalLoad).sectors +
+                          kernel.of(cudasim::AccessClass::kGlobalStore).sectors;
+    const int64_t least = kernel.read_sectors + kernel.written_sectors;
+    CAPTURE(kernel.load_excess(), kernel.store_excess());
+    CHECK(static_cast<double>(asked) <= kMostExcess * static_cast<double>(least));
+  }
+}
+
+/// All global accesses of the kernels together are of `bytes` a thread, up to 5% of them.
+template <class Run>
+void check_width(const std::string& what, double bytes, const Run& run) {
+  CAPTURE(what);
+  const cudasim::Profile profile;
+  run(test_stream());
+  HEDDLE_CUDA_CHECK(cudaStreamSynchronize(test_stream().get()));
+  for (const cudasim::KernelProfile& kernel : profile.kernels()) {
+    for (const auto access :
+         {cudasim::AccessClass::kGlobalLoad, cudasim::AccessClass::kGlobalStore}) {
+      const cudasim::AccessCounts& counts = kernel.of(access);
+      if (counts.lanes == 0) continue;
+      CAPTURE(kernel.kernel, counts.bytes, counts.lanes);
+      CHECK(static_cast<double>(counts.bytes) >= 0.95 * bytes * static_cast<double>(counts.lanes));
+    }
+  }
+}
+
+TEST_CASE("elementwise kernels move each sector once, 16 bytes at a time", "[profile]") {
+  constexpr int64_t kN = 1 << 16;
+  for (const DType dtype : device_floats()) {
+    Mirror x(dtype, {kN}), y(dtype, {kN}), z(dtype, {kN});
+    x.fill_random(1);
+    y.fill_random(2);
+    const std::string name(name_of(dtype));
+    const auto unary = [&](StreamRef stream) {
+      cuda::unary_forward({y.device_data(), x.device_data(), kN, dtype, UnaryOp::kRelu}, stream);
+    };
+    const auto unary_backward = [&](StreamRef stream) {
+      cuda::unary_backward(
+          {z.device_data(), y.device_data(), x.device_data(), kN, dtype, UnaryOp::kGelu}, stream);
+    };
+    const auto binary = [&](StreamRef stream) {
+      cuda::binary({z.device(), y.device(), x.device(), BinaryOp::kAdd}, stream);
+    };
+    const auto copy = [&](StreamRef stream) { cuda::copy({z.device(), y.device()}, stream); };
+    const auto fill = [&](StreamRef stream) { cuda::fill({z.device(), 1.0}, stream); };
+    const auto random = [&](StreamRef stream) {
+      cuda::random({z.device(), Rng(1, RngPurpose::kUser), Distribution::kUniform, 0, 1}, stream);
+    };
+    const std::pair<const char*, std::function<void(StreamRef)>> cases[] = {
+        {"unary forward", unary}, {"unary backward", unary_backward},
+        {"binary", binary},       {"copy", copy},
+        {"fill", fill},           {"random", random}};
+    for (const auto& [what, run] : cases) {
+      check_sectors(name + " " + what, run);
+      check_width(name + " " + what, 16, run);
+    }
+  }
+}
+
+TEST_CASE("dropout moves each sector once", "[profile]") {
+  const Rng rng(3, RngPurpose::kDropout);
+  for (const DType dtype : device_floats()) {
+    Mirror x(dtype, {4, 64, 8, 8}), y(dtype, {4, 64, 8, 8}), mask(DType::kUInt8, {4, 64, 8, 8});
+    x.fill_random(4);
+    const auto forward = [&](int64_t images, int64_t planes, int64_t pixels) {
+      check_sectors("dropout", [&](StreamRef stream) {
+        cuda::dropout_forward({dtype, images, planes, pixels, 0.5F, 2.0, rng, y.device_data(),
+                               mask.device_as<uint8_t>(), x.device_data()},
+                              stream);
+      });
+    };
+    forward(1, 1, 4 * 64 * 64);
+    forward(4, 64, 64);
+    check_sectors("dropout backward", [&](StreamRef stream) {
+      cuda::dropout_backward(
+          {dtype, x.n(), 2.0, y.device_data(), x.device_data(), mask.device_as<uint8_t>()}, stream);
+    });
+  }
+}
+
+TEST_CASE("copies and casts move each sector once, turned ones too", "[profile]") {
+  for (const DType from : every_dtype()) {
+    for (const DType to : every_dtype()) {
+      Mirror source(from, {1 << 14}), target(to, {1 << 14});
+      source.fill_random(5, 0.0, 100.0);
+      check_sectors(std::string(name_of(from)) + " to " + std::string(name_of(to)),
+                    [&](StreamRef stream) {
+                      cuda::copy({target.device(), source.device()}, stream);
+                    });
+    }
+    Mirror source(from, {4, 64, 16, 32}), target(from, {4, 64, 16, 32}, {32768, 1, 2048, 64});
+    source.fill_random(6, 0.0, 100.0);
+    check_sectors(std::string(name_of(from)) + " to channels-last", [&](StreamRef stream) {
+      cuda::copy({target.device(), source.device()}, stream);
+    });
+  }
+}
+
+TEST_CASE("reductions move each sector once, along rows and columns", "[profile]") {
+  struct Case {
+    Shape x, y;
+  };
+  const Case cases[] = {{{1 << 17}, {1}},
+                        {{64, 2048}, {64, 1}},
+                        {{8, 16384}, {8, 1}},
+                        {{2048, 64}, {1, 64}},
+                        {{512, 1024}, {1, 1024}},
+                        {{4096, 16}, {4096, 1}},
+                        {{16, 128, 64}, {16, 1, 64}}};
+  for (const DType dtype : device_floats()) {
+    for (const Case& shapes : cases) {
+      Mirror x(dtype, shapes.x), y(dtype, shapes.y), index(DType::kInt64, shapes.y);
+      x.fill_random(7);
+      const std::string name =
+          std::string(name_of(dtype)) + " " + to_string(shapes.x) + " to " + to_string(shapes.y);
+      check_sectors("sum of " + name, [&](StreamRef stream) {
+        cuda::reduce({y.device(), x.device(), ReduceOp::kSum}, stream);
+      });
+      check_sectors("argmax of " + name, [&](StreamRef stream) {
+        cuda::argmax({index.device(), x.device()}, stream);
+      });
+    }
+  }
+}
+
+TEST_CASE("optimizer steps move each sector once", "[profile]") {
+  for (const DType dtype : device_floats()) {
+    constexpr int64_t kN = 1 << 15;
+    Mirror p(dtype, {kN}), g(dtype, {kN}), m(DType::kFloat32, {kN}), v(DType::kFloat32, {kN});
+    Mirror sum(DType::kFloat64, {1});
+    g.fill_random(8);
+    const ParamSlot slot{
+        p.device_data(), g.device_data(), m.device_data(), v.device_data(), kN, dtype, 2};
+    check_sectors("adam", [&](StreamRef stream) {
+      cuda::adam_step({.slots = {&slot, 1}}, stream);
+    });
+    check_sectors("sgd", [&](StreamRef stream) {
+      cuda::sgd_step({.slots = {&slot, 1}, .momentum = 0.9}, stream);
+    });
+    check_sectors("gradient norm", [&](StreamRef stream) {
+      cuda::gradient_squares({{&slot, 1}, sum.device_as<double>()}, stream);
+    });
+    if (dtype != DType::kFloat32) continue;
+    check_width("adam", 16, [&](StreamRef stream) {
+      cuda::adam_step({.slots = {&slot, 1}}, stream);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace heddle
