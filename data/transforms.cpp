@@ -93,38 +93,47 @@ const BFloat16* ImageTransform::table() const {
   return table_bf16_.data();
 }
 
+AugmentDraw ImageTransform::draw(Rng& rng) const {
+  const auto below = [&](int64_t bound) {
+    return static_cast<int32_t>(rng.next_below(static_cast<uint32_t>(bound)));
+  };
+  const auto pad = static_cast<int32_t>(options_.crop_padding);
+  AugmentDraw draw;
+  if (pad > 0) {
+    draw.down = below(2 * pad + 1) - pad;
+    draw.right = below(2 * pad + 1) - pad;
+  }
+  draw.flip = options_.flip && (rng.next() >> 31) != 0;
+  if (options_.cutout > 0) {
+    draw.cut_row = below(kImageSide);
+    draw.cut_column = below(kImageSide);
+  }
+  return draw;
+}
+
 template <class T>
 void ImageTransform::apply(const uint8_t* planes, Rng& rng, T* out) const {
-  const int64_t pad = options_.crop_padding;
-  const auto positions = static_cast<uint32_t>(2 * pad + 1);
-  const int64_t down = pad > 0 ? rng.next_below(positions) - pad : 0;
-  const int64_t right = pad > 0 ? rng.next_below(positions) - pad : 0;
-  const bool flip = options_.flip && (rng.next() >> 31) != 0;
-
+  const AugmentDraw draw = this->draw(rng);
   const T* values = table<T>();
-  const Columns columns = columns_of(right, flip);
+  const Columns columns = columns_of(draw.right, draw.flip);
   const std::array<T, 3> black = {values[0], values[kTableSize], values[2 * kTableSize]};
   for (int64_t y = 0; y < kImageSide; ++y) {
     T* out_row = out + y * kImageSide * kImageChannels;
-    const int64_t from = y + down;
+    const int64_t from = y + draw.down;
     if (from < 0 || from >= kImageSide) {
       fill(out_row, 0, kImageSide, black);
       continue;
     }
     const uint8_t* row = planes + from * kImageSide;
     fill(out_row, 0, columns.begin, black);
-    if (flip) {
+    if (draw.flip) {
       copy_columns<-1>(row, values, columns, out_row);
     } else {
       copy_columns<1>(row, values, columns, out_row);
     }
     fill(out_row, columns.end, kImageSide, black);
   }
-  if (options_.cutout > 0) {
-    const int64_t row = rng.next_below(static_cast<uint32_t>(kImageSide));
-    const int64_t column = rng.next_below(static_cast<uint32_t>(kImageSide));
-    cut_out(out, options_.cutout, row, column);
-  }
+  if (options_.cutout > 0) cut_out(out, options_.cutout, draw.cut_row, draw.cut_column);
 }
 
 template void ImageTransform::apply(const uint8_t*, Rng&, float*) const;

@@ -6,6 +6,7 @@
 
 #include "heddle/core/rng.h"
 #include "heddle/data/dataset.h"
+#include "heddle/kernels/augment.h"
 
 namespace heddle {
 
@@ -42,18 +43,27 @@ class ImageTransform {
 
   const TransformOptions& options() const { return options_; }
 
-  /// Shapes: planes (3, 32, 32) bytes; out (32, 32, 3). T: float or BFloat16. `rng` gives the
-  /// draws: crop row, crop column, flip, cutout row, cutout column, those that are in use.
+  /// The draws of one picture: crop row, crop column, flip, cutout row, cutout column, those that
+  /// are in use.
+  AugmentDraw draw(Rng& rng) const;
+
+  /// Shapes: planes (3, 32, 32) bytes; out (32, 32, 3). T: float or BFloat16.
   template <class T>
   void apply(const uint8_t* planes, Rng& rng, T* out) const;
 
- private:
+  /// (3, 256): what each byte of each channel becomes. T: float or BFloat16.
   template <class T>
-  const T* table() const;  // (3, 256)
+  const T* table() const;
 
+ private:
   TransformOptions options_;
   std::vector<float> table_f32_;
   std::vector<BFloat16> table_bf16_;
 };
+
+template <>
+const float* ImageTransform::table() const;
+template <>
+const BFloat16* ImageTransform::table() const;
 
 }  // namespace heddle
