@@ -31,7 +31,7 @@ std::byte* reserve(size_t bytes) {
 }  // namespace
 
 AddressRange::AddressRange(std::byte* base, size_t bytes)
-    : base_(base), bytes_(bytes), cursor_(base) {
+    : base_(base), bytes_(bytes), cursor_(base + kPageBytes) {
   std::byte* table = reserve(bytes / kPageBytes * sizeof(std::atomic<Allocation*>));
   if (table == nullptr) throw std::bad_alloc();
   // Zero pages are null pointers: nothing is constructed, or the whole table would be touched.
@@ -40,11 +40,12 @@ AddressRange::AddressRange(std::byte* base, size_t bytes)
 
 AddressRange::~AddressRange() { munmap(table_, bytes_ / kPageBytes * sizeof(*table_)); }
 
-/// The first gap at or after the cursor that holds `bytes` and a page of distance.
+/// The first gap at or after the cursor that holds `bytes` and a page of distance. The first page
+/// of the range stays empty: what lies just before an allocation is of its device.
 std::byte* AddressRange::find_gap(size_t bytes) {
   const size_t needed = whole_pages(bytes) + kPageBytes;
   std::byte* const end = base_ + bytes_;
-  for (std::byte* start : {cursor_, base_}) {
+  for (std::byte* start : {cursor_, base_ + kPageBytes}) {
     if (auto before = live_.upper_bound(start); before != live_.begin()) {
       --before;
       start = std::max(start, before->first + whole_pages(before->second->bytes) + kPageBytes);
