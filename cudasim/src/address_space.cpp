@@ -67,19 +67,22 @@ std::byte* AddressRange::place(Allocation& allocation) {
   std::byte* const start = find_gap(bytes);
   if (start == nullptr) return nullptr;
   std::byte* const end = start + whole_pages(bytes);
-  forget_freed(start, end + kPageBytes);
   cursor_ = end + kPageBytes;
   allocation.base = start;
   live_.emplace(start, &allocation);
   auto* const first = table_ + (start - base_) / static_cast<ptrdiff_t>(kPageBytes);
   const size_t n_pages = static_cast<size_t>(end - start) / kPageBytes;
+  bool used_before = false;
   for (size_t page = 0; page < n_pages; ++page) {
+    used_before = used_before || first[page].load(std::memory_order_relaxed) != nullptr;
     first[page].store(&allocation, std::memory_order_release);
   }
   // The page after it has no allocation, even where a freed one lay.
   if (first[n_pages].load(std::memory_order_relaxed) != nullptr) {
     first[n_pages].store(nullptr, std::memory_order_release);
+    used_before = true;
   }
+  if (used_before) forget_freed(start, end + kPageBytes);
   return start;
 }
 

@@ -1,5 +1,7 @@
 #include "memory.h"
 
+#include <sys/mman.h>
+
 #include <cstring>
 #include <deque>
 #include <mutex>
@@ -23,6 +25,15 @@ Allocation* new_record() {
 
 int range_number(int device, MemoryKind kind) {
   return kind == MemoryKind::kPinned ? kMaxDevices : device;
+}
+
+/// With 0xff; many pages are fetched in one call, which costs a fraction of as many faults.
+void fill(std::byte* base, size_t bytes) {
+#ifdef MADV_POPULATE_WRITE
+  constexpr size_t kManyBytes = size_t{64} << 10;
+  if (bytes >= kManyBytes) madvise(base, bytes, MADV_POPULATE_WRITE);  // else they fault one by one
+#endif
+  std::memset(base, 0xff, bytes);
 }
 
 }  // namespace
@@ -67,7 +78,7 @@ Allocation* place_allocation(int device, size_t bytes, MemoryKind kind, CUmemPoo
     allocation->freed = true;
     return nullptr;
   }
-  if (bytes <= kFilledBytes) std::memset(allocation->base, 0xff, bytes);
+  if (bytes <= kFilledBytes) fill(allocation->base, bytes);
   return allocation;
 }
 
