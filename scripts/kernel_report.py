@@ -35,6 +35,8 @@ FREE = ("image rows",)  # the weight gradient: pixels move through the depth, in
 CARDS = {"sm_80": (2048, 65536, 164 << 10, 32), "sm_90": (2048, 65536, 228 << 10, 32),
          "sm_86": (1536, 65536, 100 << 10, 16), "sm_89": (1536, 65536, 100 << 10, 24)}
 
+DEFAULT_THREADS = 256  # taken for a kernel without launch bounds
+
 Kernel = collections.namedtuple("Kernel", "name arch registers static threads code")
 
 
@@ -85,7 +87,7 @@ def read_objects(objects, default_arch=None):
             registers, static = usage[key]
             arch = arch or default_arch
             reserved = 1024 if arch >= "sm_90" else 0  # counted there as the kernel's
-            kernels.append(Kernel(name, arch, registers, static - reserved, threads.get(key, 1024), code))
+            kernels.append(Kernel(name, arch, registers, max(0, static - reserved), threads.get(key, DEFAULT_THREADS), code))
     return kernels
 
 
@@ -141,16 +143,22 @@ def is_multiply(op):
 
 def main_loop(code):
     """The instructions of the main loop; none where there is no loop."""
+    ops = [opcode(text) for _, text in code]
+    places = {address: i for i, (address, _) in enumerate(code)}
+    before = [0]  # multiplications among the first i
+    for op in ops:
+        before.append(before[-1] + is_multiply(op))
     best, best_key = [], (-1, 0)
-    for address, instruction in code:
-        found = re.search(r"\bBRA\S*\s.*?(0x[0-9a-f]+)", instruction)
-        if not found or int(found[1], 16) >= address:
+    for end, (address, instruction) in enumerate(code):
+        if not ops[end].startswith("BRA") or not (found := re.search(r"(0x[0-9a-f]+)", instruction)):
             continue
-        ops = [opcode(text) for at, text in code if int(found[1], 16) <= at <= address]
-        n = sum(map(is_multiply, ops))
-        key = (n, -len(ops) if n else len(ops))
+        begin = places.get(int(found[1], 16), end)
+        if begin >= end:
+            continue
+        n, length = before[end + 1] - before[begin], end + 1 - begin
+        key = (n, -length if n else length)
         if key > best_key:
-            best, best_key = ops, key
+            best, best_key = ops[begin:end + 1], key
     return best
 
 
@@ -270,12 +278,16 @@ def table(rows, with_share):
 
 HEADER = """# The kernels' machine code
 
-Made by `ninja kernel_report` (`scripts/kernel_report.py --write`) from what nvcc {version} compiled; counts
-of instructions, not times, and not run on a GPU for this table. *Spills* counts instructions on local
-memory. *Loop* is the main loop's length in instructions, *share* the part of it that multiplies (FFMA or
-HMMA). *Occupancy* is what registers, shared memory and threads allow. An operand lies along its *depth*
-(k beside k in memory) or its *rows*; an *image* is a convolution's, unfolded on the way (forward pass and
-data gradient along the depth, weight gradient along the rows).
+Made by `ninja kernel_report` (`scripts/kernel_report.py --write`) from what nvcc {version} compiled: counts
+of instructions, not times, and nothing was run on a GPU for them.
+
+- *Spills* counts instructions on local memory.
+- *Occupancy* is what registers, shared memory and threads allow (dynamic shared memory of the matrix
+  products alone; 256 threads for kernels without launch bounds).
+- *Loop* is the main loop's length in instructions, *share* the part of it that multiplies (FFMA, HMMA).
+- An operand lies along its *depth* (k beside k in memory) or its *rows*; an *image* is a convolution's,
+  unfolded on the way: along the depth in the forward pass and the data gradient, along the rows in the
+  weight gradient.
 """
 
 
@@ -321,7 +333,7 @@ def main():
     if not beside:
         print("\nCUTLASS's kernels are left out: no nvcc, or no headers (pip install nvidia-cutlass).")
     if options.write:
-        version = re.search(r"V(\S+)", run([shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc", "--version"]))
+        version = re.search(r"\bV(\d\S+)", run([shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc", "--version"]))
         with open(options.write, "w", encoding="utf-8") as file:
             file.write(HEADER.format(version=version[1]) + lines + "\n")
     found = list(offences(rows))
