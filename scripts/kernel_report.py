@@ -10,8 +10,8 @@ tensor instructions, and the widths of loads and stores. Beside ours stand CUTLA
 tile, where its headers are found (pip install nvidia-cutlass, or --cutlass) and nvcc is there.
 
 cuobjdump and nvdisasm come from the PATH, the toolkit, or the PyPI packages nvidia-cuda-cuobjdump and
-nvidia-cuda-nvdisasm. Exits 1 where a kernel spills that ALLOWED does not list, or where a main loop has
-less than its LEAST share.
+nvidia-cuda-nvdisasm. Exits 1 where a kernel spills that ALLOWED does not list, where a main loop has less
+than its LEAST share, or where a memory-bound kernel has fewer accesses of 16 bytes than WIDE says.
 """
 import argparse
 import collections
@@ -28,6 +28,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 ALLOWED = {}  # part of a kernel's name -> why it may spill
 # (part of a kernel's name, least share of the large tile's main loop at sm_80)
 LEAST = [("gemm_simt_kernel 128x128", 0.81), ("gemm_tensor_kernel 128x128", 0.39)]
+# (kernel, loads and stores of 16 bytes that it has at least): all of a thread's where arrays are aligned
+WIDE = [(r"elementwise_kernel<[48], .*Forward<.*unary_ops", 4, 4),
+        (r"elementwise_kernel<[48], .*Backward<.*unary_ops::(?!Neg)", 8, 4),
+        (r"elementwise_kernel<4, .*Binary<.*(Add|Mul|Div), float, float>", 8, 4),
+        (r"elementwise_kernel<(4|8|16), .*Fill<", 0, 4), (r"random_vector_kernel", 0, 1),
+        (r"optimizer_step_kernel<.*Adam, float>", 8, 6), (r"gradients_reduce_kernel<.*, float>", 4, 0)]
 FREE = ("image rows",)  # the weight gradient: pixels move through the depth, in four lines a thread
 
 # Of a multiprocessor: threads, registers, shared memory, blocks (CUDA programming guide, compute
@@ -231,7 +237,7 @@ def rows_of(kernels, names):
         ops = [opcode(text) for _, text in kernel.code]
         n = sum(map(is_multiply, loop))
         shared = kernel.static + dynamic_shared(names[kernel.name])
-        yield {"kernel": short_name(names[kernel.name]), "arch": kernel.arch, "registers": kernel.registers,
+        yield {"name": names[kernel.name], "kernel": short_name(names[kernel.name]), "arch": kernel.arch, "registers": kernel.registers,
                "shared": shared, "spills": sum(op.startswith(("LDL", "STL")) for op in ops),
                "occupancy": occupancy(kernel, shared), "loop": len(loop), "n": n,
                "share": n / len(loop) if loop else 0.0, "memory": widths(loop if is_product(kernel.name) else ops)}
@@ -304,11 +310,22 @@ def report(rows, beside):
     yield from table(merged(row for row in rows if not is_product(row["kernel"])), False)
 
 
+def len_of(memory, kind):
+    """How many instructions of a kind widths() has counted."""
+    found = re.search(re.escape(kind) + r" x(\d+)", memory)
+    return int(found[1]) if found else 0
+
+
 def offences(rows):
     for row in rows:
         where = f"{row['kernel']} ({row['arch']})"
         if row["spills"] and not any(part in row["kernel"] for part in ALLOWED):
             yield f"{where} spills: {row['spills']} instructions on local memory"
+        for pattern, *least in WIDE:
+            found = [len_of(row["memory"], f"{kind}.128") for kind in ("LDG", "STG")]
+            if re.search(pattern, row["name"]) and any(n < m for n, m in zip(found, least)):
+                yield (f"{row['name']} ({row['arch']}): {found[0]} loads and {found[1]} stores of 16 bytes, "
+                       f"expected {least[0]} and {least[1]} or more")
         for part, least in LEAST:
             if part in row["kernel"] and row["arch"] == "sm_80" and row["share"] < least and not any(
                     free in row["kernel"] for free in FREE):
