@@ -17,7 +17,9 @@ else()
       set(CMAKE_CUDA_COMPILER ${HEDDLE_NVCC})
     endif()
   endif()
-  if(NOT CMAKE_CUDA_ARCHITECTURES)
+  if(NOT CMAKE_CUDA_ARCHITECTURES AND DEFINED ENV{CUDAARCHS})
+    set(CMAKE_CUDA_ARCHITECTURES $ENV{CUDAARCHS}) # CMake's own variable for this
+  elseif(NOT CMAKE_CUDA_ARCHITECTURES)
     # This machine's card, or the data centre's of two generations and, as PTX, what comes after them.
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
     execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
