@@ -76,8 +76,9 @@ TEST_CASE("unknown words are refused with the known ones") {
 
 TEST_CASE("devices that are not there are refused") {
   check_refused({{"--devices", "9"}, {"--devices", "\"9\"", "cpu", "cuda:N"}});
-  check_refused({{"--devices", "cuda:77"},
-                 {"--devices", "\"cuda:77\"", built_with_cuda() ? "CUDA" : "built without CUDA"}});
+  check_refused(
+      {{"--devices", "cuda:77"},
+       {"--devices", "\"cuda:77\"", built_with_cuda() ? "NVIDIA" : "built without CUDA"}});
   check_refused({{"--devices", "cpu,cpu"}, {"--devices", "\"cpu,cpu\"", "one device"}});
   check_refused({{"--devices", ""}, {"--devices"}});
 }

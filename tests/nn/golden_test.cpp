@@ -138,12 +138,13 @@ TEST_CASE("golden: ResNet-18 and SGD in float64 are PyTorch's") {
   check_resnet18(DType::kFloat64, 1e-9, 1e-8);
 }
 
+// oneDNN sums batch-norm in float32, over twenty of them in a row; ours combines pieces in float64.
 TEST_CASE("golden: ResNet-18 and SGD in float32 are near PyTorch's, by either provider") {
   for (const Provider provider : {Provider::kNative, Provider::kVendor}) {
     if (provider == Provider::kVendor && !built_with_vendor()) continue;
     INFO(name_of(provider));
     const test::ProviderScope scope(provider);
-    check_resnet18(DType::kFloat32, 2e-4, 2e-3);
+    check_resnet18(DType::kFloat32, provider == Provider::kVendor ? 1e-3 : 2e-4, 2e-3);
   }
 }
 
