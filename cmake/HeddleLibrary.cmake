@@ -40,7 +40,7 @@ list(REMOVE_ITEM HEDDLE_ANY_SOURCES ${HEDDLE_FLAVOUR_SOURCES})
 # Nobody reads the float unit's exception flags; without them selects in loops become vector blends.
 set(HEDDLE_KERNEL_SOURCES ${HEDDLE_SOURCES})
 list(FILTER HEDDLE_KERNEL_SOURCES INCLUDE REGEX
-  "/kernels/(batch_norm|cross_entropy|dropout|log_softmax|optimizer|pool2d)\\.cpp$")
+  "/kernels/(batch_norm|cross_entropy|dropout|log_softmax|optimizer|pool2d|pool2d_backward)\\.cpp$")
 set_source_files_properties(${HEDDLE_KERNEL_SOURCES} PROPERTIES
   COMPILE_OPTIONS "-fno-trapping-math")
 set_source_files_properties(${PROJECT_SOURCE_DIR}/core/version.cpp PROPERTIES

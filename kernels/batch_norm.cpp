@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kBlockRows = 16;
 constexpr int kLanes = 16;              // channels held in registers over a block
+constexpr int64_t kChunk = 256;         // channels whose sums lie on the stack over a block
 constexpr int64_t kGrain = 1 << 15;     // elements of a piece
 constexpr int64_t kMaxStatPieces = 64;  // merged serially: few
 
@@ -190,22 +191,22 @@ HEDDLE_INLINE C masked(C dy, C value) {
   return value <= C(0) ? C(0) : dy;
 }
 
-/// Adds the sums over a block's rows of dy and dy * (x - mean).
-template <bool kRelu, int kCount, class T, class C>
+/// Adds the sums over a block's rows of dy and dy * (x - mean), for n <= kChunk channels.
+template <bool kRelu, class T, class C>
 HEDDLE_INLINE void add_block_sums(const T* x, const T* dy, int64_t rows, int64_t channels,
-                                  const C* mean, const C* scale, const C* bias, C* sum_dy,
-                                  C* sum_dy_x) {
-  C part_dy[kCount] = {}, part_dy_x[kCount] = {};
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int k = 0; k < kCount; ++k) {
-      const C value = C(x[row * channels + k]);
-      const C gradient =
-          masked<kRelu>(C(dy[row * channels + k]), normalised(value, mean[k], scale[k], bias[k]));
-      part_dy[k] += gradient;
-      part_dy_x[k] += gradient * (value - mean[k]);
+                                  int64_t n, const C* mean, const C* scale, const C* bias,
+                                  C* sum_dy, C* sum_dy_x) {
+  C part_dy[kChunk], part_dy_x[kChunk];
+  for (int64_t c = 0; c < n; ++c) part_dy[c] = part_dy_x[c] = C(0);
+  for (int64_t row = 0; row < rows; ++row, x += channels, dy += channels) {
+    for (int64_t c = 0; c < n; ++c) {
+      const C value = C(x[c]);
+      const C gradient = masked<kRelu>(C(dy[c]), normalised(value, mean[c], scale[c], bias[c]));
+      part_dy[c] += gradient;
+      part_dy_x[c] += gradient * (value - mean[c]);
     }
   }
-  for (int k = 0; k < kCount; ++k) sum_dy[k] += part_dy[k], sum_dy_x[k] += part_dy_x[k];
+  for (int64_t c = 0; c < n; ++c) sum_dy[c] += part_dy[c], sum_dy_x[c] += part_dy_x[c];
 }
 
 template <bool kRelu, class T, class C>
@@ -217,12 +218,10 @@ void piece_sums(const T* x, const T* dy, int64_t rows, int64_t channels,
         for (int64_t c = 0; c < 2 * n; ++c) sum_dy[c] = C(0);
         for (int64_t row = 0; row < n_rows; row += kBlockRows) {
           const int64_t count = n_rows - row < kBlockRows ? n_rows - row : kBlockRows;
-          const int64_t at = row * n;
-          for_channel_blocks(
-              n, [&]<int kCount>(int64_t c) __attribute__((always_inline)) {
-                add_block_sums<kRelu, kCount>(px + at + c, pdy + at + c, count, n, mean + c,
-                                              scale + c, bias + c, sum_dy + c, sum_dy + n + c);
-              });
+          for (int64_t c = 0; c < n; c += kChunk)
+            add_block_sums<kRelu>(px + row * n + c, pdy + row * n + c, count, n,
+                                  n - c < kChunk ? n - c : kChunk, mean + c, scale + c, bias + c,
+                                  sum_dy + c, sum_dy + n + c);
         }
       },
       x, dy, constants.mean(), constants.scale(), constants.bias(), sums, rows, channels);
@@ -277,7 +276,9 @@ void backward_data(const BatchNormBackwardArgs& args, const Channels<Compute<T>>
   const cpu::Scratch scratch(2 * p.channels * static_cast<int64_t>(sizeof(C)));
   C* mean_dy = scratch.as<C>();
   if (kTraining) write_corrections(args, mean_dy, mean_dy + p.channels);
-  parallel_ranges(p.rows, apply_rows(p), [&](int64_t begin, int64_t end) {
+  // From the last row to the first: what the sums read last may still lie in a cache.
+  parallel_ranges(p.rows, apply_rows(p), [&](int64_t from_last, int64_t to_last) {
+    const int64_t begin = p.rows - to_last, end = p.rows - from_last;
     cpu::vectorized(
         [](const T* x, const T* dy, T* __restrict dx, const C* mean, const C* scale, const C* bias,
            const C* means, int64_t rows, int64_t channels) HEDDLE_VECTOR_LOOP {
