@@ -91,7 +91,7 @@ class ExpectFindings {
 
  private:
   std::vector<Finding> outer_;
-  bool outer_quiet_;
+  [[maybe_unused]] bool outer_quiet_;  // where there are checks
 };
 
 /// How many different findings one launch may print; the others are counted.
