@@ -83,7 +83,7 @@ void make_ready(ReadyMatrix<T>& ready, const cuda::GemmMatrix& x, const MatrixEx
                 bool only_depth, StreamRef stream) {
   const auto [batch, rows, depth] = extent;
   const auto as_it_is = [&](Along along, int64_t lead) {
-    ready.operand = {static_cast<const T*>(x.data), rows, x.batch_stride, lead};
+    ready.operand = {static_cast<const T*>(x.data), extent.rows, x.batch_stride, lead};
     ready.along = along;
   };
   if (x.depth_stride == 1 && is_whole<T>(x, batch, depth, rows, x.row_stride)) {
