@@ -15,6 +15,37 @@ if(NOT HEDDLE_SANITIZE)
   endforeach()
 endif()
 
+if(NOT HEDDLE_SANITIZE)
+  set(cases no_nvcc)
+  if(HEDDLE_WITH_CUDA)
+    list(APPEND cases no_cudnn)
+  endif()
+  foreach(case IN LISTS cases)
+    add_test(NAME "build: HEDDLE_CUDA=ON, ${case}" COMMAND ${CMAKE_COMMAND}
+      -D SOURCE=${PROJECT_SOURCE_DIR} -D WORK=${CMAKE_CURRENT_BINARY_DIR}/${case} -D CASE=${case}
+      -D NVCC=${CMAKE_CUDA_COMPILER} -P ${CMAKE_CURRENT_SOURCE_DIR}/build/cuda_options.cmake)
+    set_tests_properties("build: HEDDLE_CUDA=ON, ${case}" PROPERTIES LABELS cpu)
+  endforeach()
+  if(NOT HEDDLE_WITH_CUDA AND TARGET train_cifar)
+    add_test(NAME "build: without CUDA, programs link none" COMMAND
+      ${CMAKE_CURRENT_SOURCE_DIR}/build/no_cuda.sh $<TARGET_FILE:train_cifar>)
+    set_tests_properties("build: without CUDA, programs link none" PROPERTIES LABELS cpu)
+  endif()
+endif()
+
+# ST-3: static owners of device resources at the end of a program.
+foreach(flavour gpu sim)
+  if(TARGET heddle_test_support_${flavour})
+    add_executable(exit_${flavour} ${CMAKE_CURRENT_SOURCE_DIR}/exit/main.cpp)
+    target_link_libraries(exit_${flavour} PRIVATE heddle_options
+      $<IF:$<STREQUAL:${flavour},sim>,heddle_sim,heddle>)
+    add_test(NAME "${flavour} exit: static device resources at the end of a program" COMMAND
+      ${CMAKE_CURRENT_SOURCE_DIR}/exit/run.sh $<TARGET_FILE:exit_${flavour}>)
+    set_tests_properties("${flavour} exit: static device resources at the end of a program"
+      PROPERTIES LABELS ${flavour} SKIP_RETURN_CODE 77)
+  endif()
+endforeach()
+
 if(Python3_FOUND AND NOT HEDDLE_SANITIZE)
   add_test(NAME "build: sources keep to the rules" COMMAND Python3::Interpreter
     ${PROJECT_SOURCE_DIR}/scripts/check_source.py)
