@@ -30,6 +30,9 @@ class PinnedPool {
         continue;
       void* data = block->data;
       blocks.erase(block);
+#ifdef __CUDASIM__
+      cudasim::host_access(data, static_cast<size_t>(size), true);  // whoever gets it will fill it
+#endif
       used_.emplace(data, Used{size, {}});
       return data;
     }

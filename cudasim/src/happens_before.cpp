@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "cudasim/control.h"
+#include "cudasim/runtime_api.h"
 #include "order_findings.h"
 
 namespace cudasim {

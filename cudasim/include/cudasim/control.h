@@ -49,10 +49,6 @@ void set_memory_limit(int device, size_t bytes);
 /// A fault of a kernel: every later call on the device returns it (until reset).
 void set_sticky_error(int device, cudaError_t error);
 
-/// Tells the happens-before check that the host now touches pinned memory (`write`: changes it).
-/// Does nothing for memory that is not simulated.
-void host_access(const void* pointer, size_t bytes, bool write);
-
 /// Operations of all streams that have not run yet.
 size_t pending_operations();
 

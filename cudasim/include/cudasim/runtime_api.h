@@ -112,6 +112,10 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* n_blocks, const v
 
 namespace cudasim {
 cudaError_t launch_kernel(const cudaLaunchConfig_t& config, const void* function, KernelCall call);
+
+/// Tells the happens-before check that the host now touches pinned memory (`write`: changes it).
+/// Does nothing for memory that is not simulated.
+void host_access(const void* pointer, size_t bytes, bool write);
 }  // namespace cudasim
 
 template <class... Parameters, class... Arguments>
