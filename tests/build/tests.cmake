@@ -46,6 +46,15 @@ foreach(flavour gpu sim)
   endif()
 endforeach()
 
+if(Python3_FOUND AND CUDASIM_WITH_CHECKS AND TARGET heddle_sim_device
+    AND CMAKE_BUILD_TYPE STREQUAL "Release")
+  add_test(NAME "build: what kernels call is theirs alone" COMMAND Python3::Interpreter
+    ${CMAKE_CURRENT_SOURCE_DIR}/build/device_symbols.py --device $<TARGET_OBJECTS:heddle_sim_device>
+    --host $<TARGET_OBJECTS:heddle_any> $<TARGET_OBJECTS:heddle_cuda_host>
+    $<TARGET_OBJECTS:heddle_sim_cuda> COMMAND_EXPAND_LISTS)
+  set_tests_properties("build: what kernels call is theirs alone" PROPERTIES LABELS sim)
+endif()
+
 if(Python3_FOUND AND NOT HEDDLE_SANITIZE)
   add_test(NAME "build: sources keep to the rules" COMMAND Python3::Interpreter
     ${PROJECT_SOURCE_DIR}/scripts/check_source.py)

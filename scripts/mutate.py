@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Breaks kernels on purpose, one mutation of scripts/mutations.toml at a time, in a copy of the tree,
+and runs the tests named beside it under cudasim: each mutation must make them fail.
+
+    scripts/mutate.py                    all of them
+    scripts/mutate.py --only gemm        those whose file or title has this word
+    scripts/mutate.py --list
+
+The copy lies in build/mutate. The sources that a mutation names under `compile` (its own file, where
+that is a .cu) are compiled again, and linked before the objects of build/release.
+"""
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WORK = ROOT / "build/mutate"
+TREE = WORK / "tree"
+PROGRAM = "tests/kernels/kernels_sim_tests"
+TARGET = "kernels_sim_tests"
+TIME_LIMIT = 300  # seconds: a mutated loop may not end
+
+
+def run(command, **options):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", **options)
+
+
+def copy_tree():
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
+    shutil.rmtree(WORK, ignore_errors=True)
+    for name in listed:
+        if (ROOT / name).is_file():
+            (TREE / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, TREE / name)
+    (WORK / "include").mkdir()
+    (WORK / "include/heddle").symlink_to(TREE)
+
+
+class Base:
+    """The build whose objects are linked, but for those that a mutation touches."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        built = run(["cmake", "--build", str(folder), "--target", TARGET])
+        if built.returncode != 0:
+            sys.exit(built.stdout[-4000:] + f"mutate: {folder} does not build {TARGET}")
+        commands = json.loads((folder / "compile_commands.json").read_text())
+        # A device source is compiled for a GPU too, where there is nvcc: the entry for cudasim has
+        # no -arch.
+        self.compile = {str(Path(c["file"]).relative_to(ROOT)): c["command"] for c in commands
+                        if c["file"].endswith(".cu") and " -x c++ " in c["command"]}
+        links = run(["ninja", "-C", str(folder), "-t", "commands", "-s", PROGRAM]).stdout
+        self.link = next(part for part in links.splitlines()[-1].split(" && ")
+                         if f"-o {PROGRAM}" in part)
+
+    def compile_mutated(self, source):
+        """Compiles a .cu of the copy, with little optimisation: None and its object, or what failed."""
+        target = WORK / (Path(source).name + ".o")
+        command = self.compile[source].replace(f"-I{self.folder}/include", f"-I{WORK}/include")
+        command = command.replace(f" -c {ROOT}/{source}", f" -O1 -w -c {TREE}/{source}")
+        command = re.sub(r" -o \S+", f" -o {target}", command)
+        done = run(["bash", "-c", command], cwd=self.folder)
+        return (done.stdout, None) if done.returncode != 0 else (None, target)
+
+    def link_with(self, objects):
+        """The mutated objects come first, so that their originals are not taken from the library."""
+        program = WORK / "mutated_tests"
+        command = self.link.replace(f"-o {PROGRAM}", f"-o {program} " + " ".join(map(str, objects)))
+        done = run(["bash", "-c", command], cwd=self.folder)
+        return (done.stdout, None) if done.returncode != 0 else (None, program)
+
+
+def test(program, selection):
+    try:
+        return run([str(program), selection], timeout=TIME_LIMIT)
+    except subprocess.TimeoutExpired as late:
+        return subprocess.CompletedProcess(late.cmd, 124, f"no end after {TIME_LIMIT} s", "")
+
+
+def how_caught(done):
+    """One line on what the tests said."""
+    if done.returncode == 124:
+        return done.stdout
+    lines = done.stdout.splitlines()
+    findings = sorted({line.split(" in ")[0].removeprefix("cudasim: ") for line in lines
+                       if line.startswith("cudasim: ") and " in " in line and " on device " in line})
+    failed = next((line for line in lines if line.startswith("test cases:")), "")
+    said = [f"finding: {', '.join(findings)}"] if findings else []
+    said += [" ".join(failed.split())] if "failed" in failed else []
+    return "; ".join(said) or f"exit code {done.returncode}"
+
+
+def fits(mutation):
+    return (ROOT / mutation["file"]).read_text().count(mutation["old"]) == 1
+
+
+def build_mutated(base, mutation):
+    objects = []
+    for source in mutation.get("compile", [mutation["file"]]):
+        problem, target = base.compile_mutated(source)
+        if problem is not None:
+            return problem, None
+        objects.append(target)
+    return base.link_with(objects)
+
+
+def try_mutation(base, mutation):
+    """None where it was caught, else what went wrong; prints a line."""
+    path = TREE / mutation["file"]
+    original = path.read_text()
+    begin = time.time()
+    path.write_text(original.replace(mutation["old"], mutation["new"]))
+    problem, program = build_mutated(base, mutation)
+    path.write_text(original)
+    if problem is not None:
+        return "does not compile:\n" + problem[-2000:]
+    done = test(program, mutation["tests"])
+    if done.returncode == 0:
+        return "SURVIVED: the tests passed"
+    print(f"caught     {mutation['file']}: {mutation['title']}\n"
+          f"           {how_caught(done)} ({time.time() - begin:.0f} s)", flush=True)
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", default="", help="a word of the file's name or the title")
+    parser.add_argument("--build", type=Path, default=ROOT / "build/release",
+                        help="the build folder whose other objects are linked (build/release)")
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    with open(ROOT / "scripts/mutations.toml", "rb") as file:
+        mutations = tomllib.load(file)["mutation"]
+    chosen = [m for m in mutations if options.only in m["file"] + " " + m["title"]]
+    if options.list:
+        for m in chosen:
+            print(f"{m['file']}: {m['title']} [{m['tests']}]")
+        return 0
+    unfit = [m for m in chosen if not fits(m)]
+    for m in unfit:
+        print(f"UNFIT     {m['file']}: {m['title']}: its text must occur exactly once")
+
+    copy_tree()
+    base = Base(options.build.resolve())
+    for tests in sorted({m["tests"] for m in chosen}):
+        done = test(base.folder / PROGRAM, tests)
+        if done.returncode != 0:
+            sys.exit(done.stdout[-4000:] + f"mutate: {tests} fails without a mutation")
+
+    failures = len(unfit)
+    for m in chosen:
+        if m in unfit:
+            continue
+        problem = try_mutation(base, m)
+        if problem is not None:
+            failures += 1
+            print(f"NOT CAUGHT {m['file']}: {m['title']} [{m['tests']}]\n{problem}", flush=True)
+    print(f"{len(chosen) - failures} of {len(chosen)} mutations caught")
+    return 1 if failures or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
