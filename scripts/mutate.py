@@ -22,8 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/mutate"
 TREE = WORK / "tree"
-PROGRAM = "tests/kernels/kernels_sim_tests"
-TARGET = "kernels_sim_tests"
+PROGRAMS = {"kernels_sim_tests": "tests/kernels/kernels_sim_tests",
+            "ops_sim_tests": "tests/ops_sim_tests"}
 TIME_LIMIT = 300  # seconds: a mutated loop may not end
 
 
@@ -48,19 +48,22 @@ def copy_tree():
 class Base:
     """The build whose objects are linked, but for those that a mutation touches."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, programs):
         self.folder = folder
-        built = run(["cmake", "--build", str(folder), "--target", TARGET])
+        built = run(["cmake", "--build", str(folder), "--target", *programs])
         if built.returncode != 0:
-            sys.exit(built.stdout[-4000:] + f"mutate: {folder} does not build {TARGET}")
+            sys.exit(built.stdout[-4000:] + f"mutate: {folder} does not build")
         commands = json.loads((folder / "compile_commands.json").read_text())
         # A device source is compiled for a GPU too, where there is nvcc: the entry for cudasim has
         # no -arch.
         self.compile = {str(Path(c["file"]).relative_to(ROOT)): c["command"] for c in commands
                         if c["file"].endswith(".cu") and " -x c++ " in c["command"]}
-        links = run(["ninja", "-C", str(folder), "-t", "commands", "-s", PROGRAM]).stdout
-        self.link = next(part for part in links.splitlines()[-1].split(" && ")
-                         if f"-o {PROGRAM}" in part)
+        self.link = {program: self.link_command(PROGRAMS[program]) for program in programs}
+
+    def link_command(self, path):
+        commands = run(["ninja", "-C", str(self.folder), "-t", "commands", "-s", path]).stdout
+        return next(part for part in commands.splitlines()[-1].split(" && ")
+                    if f"-o {path}" in part)
 
     def compile_mutated(self, source):
         """Compiles a .cu of the copy, with little optimisation: None and its object, or what failed."""
@@ -71,12 +74,13 @@ class Base:
         done = run(["bash", "-c", command], cwd=self.folder)
         return (done.stdout, None) if done.returncode != 0 else (None, target)
 
-    def link_with(self, objects):
+    def link_with(self, objects, program):
         """The mutated objects come first, so that their originals are not taken from the library."""
-        program = WORK / "mutated_tests"
-        command = self.link.replace(f"-o {PROGRAM}", f"-o {program} " + " ".join(map(str, objects)))
+        mutated = WORK / "mutated_tests"
+        command = self.link[program].replace(
+            f"-o {PROGRAMS[program]}", f"-o {mutated} " + " ".join(map(str, objects)))
         done = run(["bash", "-c", command], cwd=self.folder)
-        return (done.stdout, None) if done.returncode != 0 else (None, program)
+        return (done.stdout, None) if done.returncode != 0 else (None, mutated)
 
 
 def test(program, selection):
@@ -110,7 +114,7 @@ def build_mutated(base, mutation):
         if problem is not None:
             return problem, None
         objects.append(target)
-    return base.link_with(objects)
+    return base.link_with(objects, mutation["program"])
 
 
 def try_mutation(base, mutation):
@@ -141,6 +145,8 @@ def main():
     with open(ROOT / "scripts/mutations.toml", "rb") as file:
         mutations = tomllib.load(file)["mutation"]
     chosen = [m for m in mutations if options.only in m["file"] + " " + m["title"]]
+    for m in chosen:
+        m.setdefault("program", "kernels_sim_tests")
     if options.list:
         for m in chosen:
             print(f"{m['file']}: {m['title']} [{m['tests']}]")
@@ -150,9 +156,9 @@ def main():
         print(f"UNFIT     {m['file']}: {m['title']}: its text must occur exactly once")
 
     copy_tree()
-    base = Base(options.build.resolve())
-    for tests in sorted({m["tests"] for m in chosen}):
-        done = test(base.folder / PROGRAM, tests)
+    base = Base(options.build.resolve(), sorted({m["program"] for m in chosen}))
+    for program, tests in sorted({(m["program"], m["tests"]) for m in chosen}):
+        done = test(base.folder / PROGRAMS[program], tests)
         if done.returncode != 0:
             sys.exit(done.stdout[-4000:] + f"mutate: {tests} fails without a mutation")
 
