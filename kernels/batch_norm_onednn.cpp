@@ -147,8 +147,8 @@ void batch_norm_backward(const BatchNormBackwardArgs& args) {
     const double inv_std = static_cast<const float*>(args.inv_std)[c];
     var.as<float>()[c] = static_cast<float>(1.0 / (inv_std * inv_std));
   }
-  plan.run(
-      {args.dx, args.dw, args.db, args.dy, args.x, args.mean, var.as<void>(), args.problem.weight});
+  plan.run({args.dx, args.dw, args.db, args.dy, args.x, args.mean, var.as<void>(),
+            args.problem.weight, args.problem.bias});
 }
 
 }  // namespace heddle::onednn

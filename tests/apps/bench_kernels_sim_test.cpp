@@ -18,11 +18,13 @@ TEST_CASE("bench_kernels_sim counts what a kernel asks of memory", "[device]") {
   CHECK(result.out.find("Counts, not times") != std::string::npos);
   CHECK(result.out.find("ms") == std::string::npos);
   const auto counts = nlohmann::json::parse(read_text(json)).at("counts");
+#ifdef CUDASIM_WITH_CHECKS  // nothing is counted without
   const auto kernel = counts.back().at("kernels").at(0);
   // 65536 floats of 4 bytes in sectors of 32, each read once and written once.
   CHECK(kernel.at("load_sectors") == 65536 * 4 / 32);
   CHECK(kernel.at("store_sectors") == 65536 * 4 / 32);
   CHECK(kernel.at("bank_conflicts") == 0);
+#endif
   CHECK(counts.back().at("max_error").get<double>() == 0.0);
 }
 
