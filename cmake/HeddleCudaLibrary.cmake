@@ -1,10 +1,4 @@
 # The part of `heddle` that CUDA's own compiler and headers see.
-if(NOT HEDDLE_WITH_CUBLAS)
-  list(FILTER HEDDLE_CUDA_SOURCES EXCLUDE REGEX "_cublas\\.cpp$")
-endif()
-if(NOT HEDDLE_WITH_CUDNN)
-  list(FILTER HEDDLE_CUDA_SOURCES EXCLUDE REGEX "_cudnn\\.cpp$")
-endif()
 
 # NVIDIA's headers are not ours to warn about.
 heddle_add_objects(heddle_cuda ${HEDDLE_CUDA_SOURCES} ${HEDDLE_DEVICE_SOURCES})

@@ -17,6 +17,17 @@ endif()
 set(HEDDLE_CUDA_SOURCES ${HEDDLE_SOURCES})
 list(FILTER HEDDLE_CUDA_SOURCES INCLUDE REGEX "_(cuda|cublas|cudnn)\\.cpp$")
 list(FILTER HEDDLE_SOURCES EXCLUDE REGEX "_(cuda|cublas|cudnn)\\.cpp$")
+# The vendor's libraries, and where there is no real CUDA, cudasim's stand-ins of them.
+foreach(library CUBLAS)
+  string(TOLOWER ${library} suffix)
+  set(HEDDLE_VENDOR_${library} ${HEDDLE_WITH_${library}})
+  if(HEDDLE_WITH_SIM AND NOT HEDDLE_WITH_CUDA)
+    set(HEDDLE_VENDOR_${library} ON)
+  endif()
+  if(NOT HEDDLE_VENDOR_${library})
+    list(FILTER HEDDLE_CUDA_SOURCES EXCLUDE REGEX "_${suffix}\\.cpp$")
+  endif()
+endforeach()
 file(GLOB HEDDLE_DEVICE_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*.cu
   ${PROJECT_SOURCE_DIR}/data/*.cu ${PROJECT_SOURCE_DIR}/parallel/*.cu)
 
@@ -95,7 +106,8 @@ endif()
 
 if(HEDDLE_WITH_CUDA OR HEDDLE_WITH_SIM)
   heddle_add_objects(heddle_cuda_host ${HEDDLE_FLAVOUR_SOURCES})
-  target_compile_definitions(heddle_cuda_host PRIVATE HEDDLE_WITH_CUDA)
+  target_compile_definitions(heddle_cuda_host PRIVATE HEDDLE_WITH_CUDA
+    $<$<BOOL:${HEDDLE_VENDOR_CUBLAS}>:HEDDLE_WITH_CUBLAS>)
 endif()
 if(HEDDLE_WITH_CUDA)
   add_library(heddle STATIC ${HEDDLE_COMMON_OBJECTS} $<TARGET_OBJECTS:heddle_cuda_host>)

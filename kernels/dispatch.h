@@ -21,8 +21,8 @@
     }                                                                       \
   } while (false)
 
-/// The same for an op that has a vendor version too (`onednn::op` and `onednn::op_supports` beside
-/// `cpu::op` in the op's header): the provider setting chooses, see kernels/provider.h.
+/// The same for an op that has a vendor version on the CPU (`onednn::op` and `onednn::op_supports`
+/// beside `cpu::op` in the op's header): the provider setting chooses, see kernels/provider.h.
 #define HEDDLE_DISPATCH_VENDOR(device, op, args)                     \
   do {                                                               \
     const ::heddle::Device heddle_device = (device);                 \
@@ -33,14 +33,50 @@
     }                                                                \
   } while (false)
 
+/// The same for an op that has vendor versions on both: `library` names that of CUDA (cublas).
+#define HEDDLE_DISPATCH_VENDORS(device, op, args, library)           \
+  do {                                                               \
+    const ::heddle::Device heddle_device = (device);                 \
+    if (heddle_device.type == ::heddle::DeviceType::kCpu) {          \
+      ::heddle::run_provider(args, HEDDLE_CPU_CANDIDATES(args, op)); \
+    } else {                                                         \
+      HEDDLE_CUDA_VENDOR_ARM(heddle_device, op, args, library);      \
+    }                                                                \
+  } while (false)
+
+/// The same for an op whose vendor version is for CUDA alone.
+#define HEDDLE_DISPATCH_CUDA_VENDOR(device, op, args, library)  \
+  do {                                                          \
+    const ::heddle::Device heddle_device = (device);            \
+    if (heddle_device.type == ::heddle::DeviceType::kCpu) {     \
+      ::heddle::cpu::op(args);                                  \
+    } else {                                                    \
+      HEDDLE_CUDA_VENDOR_ARM(heddle_device, op, args, library); \
+    }                                                           \
+  } while (false)
+
 #ifdef HEDDLE_WITH_CUDA
 #define HEDDLE_CUDA_ARM(device, name, op, ...)         \
   do {                                                 \
     const ::heddle::DeviceGuard heddle_guard(device);  \
     op(__VA_ARGS__, ::heddle::current_stream(device)); \
   } while (false)
+#define HEDDLE_CUDA_VENDOR_ARM(device, op, args, library)                                      \
+  do {                                                                                         \
+    const ::heddle::DeviceGuard heddle_guard(device);                                          \
+    ::heddle::run_cuda_provider(args, ::heddle::current_stream(device),                        \
+                                ::heddle::CudaCandidates<std::remove_cvref_t<decltype(args)>>{ \
+                                    &::heddle::cuda::op HEDDLE_CANDIDATE_##library(op)});      \
+  } while (false)
 #else
 #define HEDDLE_CUDA_ARM(device, name, op, ...) ::heddle::detail::fail_without_cuda(name)
+#define HEDDLE_CUDA_VENDOR_ARM(device, op, args, library) ::heddle::detail::fail_without_cuda(#op)
+#endif
+
+#ifdef HEDDLE_WITH_CUBLAS
+#define HEDDLE_CANDIDATE_cublas(op) , &::heddle::cublas::op, &::heddle::cublas::op##_supports
+#else
+#define HEDDLE_CANDIDATE_cublas(op)
 #endif
 
 #ifdef HEDDLE_WITH_ONEDNN

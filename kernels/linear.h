@@ -65,4 +65,13 @@ bool linear_backward_data_supports(const LinearBackwardDataArgs& args);
 bool linear_backward_weight_supports(const LinearBackwardWeightArgs& args);
 }  // namespace onednn
 
+namespace cublas {
+void linear_forward(const LinearForwardArgs& args, StreamRef stream);
+void linear_backward_data(const LinearBackwardDataArgs& args, StreamRef stream);
+void linear_backward_weight(const LinearBackwardWeightArgs& args, StreamRef stream);
+bool linear_forward_supports(const LinearForwardArgs& args);
+bool linear_backward_data_supports(const LinearBackwardDataArgs& args);
+bool linear_backward_weight_supports(const LinearBackwardWeightArgs& args);
+}  // namespace cublas
+
 }  // namespace heddle

@@ -31,6 +31,11 @@ int64_t extent(const MatmulArgs& args, int64_t rows, int64_t cols, int64_t batch
 
 }  // namespace
 
+std::string MatmulArgs::key() const {
+  return fmt::format("matmul {} b{} m{} k{} n{} a{},{},{} b{},{},{}", dtype, batch, m, k, n,
+                     a_batch, a_row, a_col, b_batch, b_row, b_col);
+}
+
 void cpu::matmul(const MatmulArgs& args) {
   if (args.dtype == DType::kFloat64) return multiply_all<double>(args);
   if (!is_16_bit(args.dtype)) return multiply_all<float>(args);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "heddle/core/stream.h"
 #include "heddle/core/view.h"
 
@@ -15,6 +17,8 @@ struct MatmulArgs {
   int64_t a_batch, a_row, a_col;
   const void* b;
   int64_t b_batch, b_row, b_col;
+
+  std::string key() const;
 };
 
 namespace cpu {
@@ -24,5 +28,10 @@ void matmul(const MatmulArgs& args);
 namespace cuda {
 void matmul(const MatmulArgs& args, StreamRef stream);
 }  // namespace cuda
+
+namespace cublas {
+void matmul(const MatmulArgs& args, StreamRef stream);
+bool matmul_supports(const MatmulArgs& args);
+}  // namespace cublas
 
 }  // namespace heddle

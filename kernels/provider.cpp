@@ -6,6 +6,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "heddle/core/flavour.h"
+
 namespace heddle {
 namespace {
 
@@ -23,17 +25,28 @@ Choices& choices() {
   return instance;
 }
 
-double seconds_of(detail::RunCandidate run, const void* context, int index) {
+struct TimedCall {
+  detail::RunCandidate run;
+  const void* context;
+  detail::WaitForCandidate wait;
+
+  void operator()(int index) const {
+    run(context, index);
+    if (wait != nullptr) wait(context);
+  }
+};
+
+double seconds_of(const TimedCall& call, int index) {
   const auto begin = std::chrono::steady_clock::now();
-  run(context, index);
+  call(index);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-int time_candidates(detail::RunCandidate run, const void* context) {
+int time_candidates(const TimedCall& call) {
   double best[2] = {1e300, 1e300};
-  for (int index : {0, 1}) run(context, index);
+  for (int index : {0, 1}) call(index);
   for (int repeat = 0; repeat < kTimedRuns; ++repeat)
-    for (int index : {0, 1}) best[index] = std::min(best[index], seconds_of(run, context, index));
+    for (int index : {0, 1}) best[index] = std::min(best[index], seconds_of(call, index));
   return best[1] < best[0] ? 1 : 0;
 }
 
@@ -59,14 +72,16 @@ std::string_view name_of(Provider provider) {
 
 void set_provider(Provider provider) {
   if (provider == Provider::kVendor && !built_with_vendor())
-    throw UsageError("provider vendor: this heddle was built without oneDNN, use native or auto");
+    throw UsageError(
+        "provider vendor: this heddle was built without oneDNN, cuBLAS and cuDNN, use "
+        "native or auto");
   current_provider = provider;
 }
 
 Provider provider() { return current_provider; }
 
 bool built_with_vendor() {
-#ifdef HEDDLE_WITH_ONEDNN
+#if defined(HEDDLE_WITH_ONEDNN) || defined(HEDDLE_WITH_CUBLAS) || defined(HEDDLE_WITH_CUDNN)
   return true;
 #else
   return false;
@@ -96,19 +111,20 @@ int set_provider_choices(const std::map<std::string, std::string>& recorded) {
   return unavailable;
 }
 
-void detail::run_timed_choice(const std::string& key, RunCandidate run, const void* context) {
+void detail::run_timed_choice(const std::string& key, RunCandidate run, const void* context,
+                              WaitForCandidate wait, bool may_time) {
   int index = -1;
   {
     const std::lock_guard lock(choices().mutex);
     const auto found = choices().index_of_key.find(key);
     if (found != choices().index_of_key.end()) index = found->second;
   }
-  if (index < 0) {
-    const int timed = time_candidates(run, context);
+  if (index < 0 && may_time) {
+    const int timed = time_candidates({run, context, wait});
     const std::lock_guard lock(choices().mutex);
     index = choices().index_of_key.emplace(key, timed).first->second;
   }
-  run(context, index);
+  run(context, std::max(index, 0));
 }
 
 }  // namespace heddle

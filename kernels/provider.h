@@ -5,18 +5,19 @@
 #include <string_view>
 
 #include "heddle/core/error.h"
+#include "heddle/core/stream.h"
 
 namespace heddle {
 
-/// Who computes an op: our kernels, the vendor's library (oneDNN on the CPU), or whichever was
-/// faster when both were timed, once per op, shape and dtype.
+/// Who computes an op: our kernels, the vendor's library (oneDNN on the CPU, cuBLAS and cuDNN with
+/// CUDA), or whichever was faster when both were timed, once per op, shape and dtype.
 enum class Provider { kAuto, kNative, kVendor };
 
 Provider parse_provider(std::string_view text);  ///< Errors: UsageError listing the three.
 std::string_view name_of(Provider provider);
 void set_provider(Provider provider);  ///< For all ops from now on. Default: kAuto.
 Provider provider();
-bool built_with_vendor();  ///< Whether this build has oneDNN.
+bool built_with_vendor();  ///< Whether this build has oneDNN, cuBLAS or cuDNN.
 
 /// Choices that `auto` made so far: key (op, dtype, sizes) to "native" or "vendor". They are part
 /// of a run's record, and setting them first makes a resumed run choose the same.
@@ -37,7 +38,16 @@ struct Candidates {
 namespace detail {
 /// Runs one candidate: index 0 native, 1 vendor.
 using RunCandidate = void (*)(const void* context, int index);
-void run_timed_choice(const std::string& key, RunCandidate run, const void* context);
+/// Waits until a candidate's work is done; null: it is done when the call returns.
+using WaitForCandidate = void (*)(const void* context);
+/// Times both where `may_time` and no choice is known; native where it must not.
+void run_timed_choice(const std::string& key, RunCandidate run, const void* context,
+                      WaitForCandidate wait = nullptr, bool may_time = true);
+
+bool cuda_times_candidates();          // false under cudasim: there `auto` is native
+bool cuda_may_wait(StreamRef stream);  // not while it is captured
+void cuda_wait(StreamRef stream);
+std::string cuda_card_name(StreamRef stream);
 }  // namespace detail
 
 /// Runs the candidate that the provider setting asks for. `args.key()` names op, dtype and sizes.
@@ -60,6 +70,38 @@ void run_provider(const Args& args, const Candidates<Args>& candidates) {
         (index == 0 ? c.candidates.native : c.candidates.vendor)(c.args);
       },
       &context);
+}
+
+/// The candidates of one call on a CUDA device.
+template <class Args>
+struct CudaCandidates {
+  void (*native)(const Args&, StreamRef);
+  void (*vendor)(const Args&, StreamRef) = nullptr;
+  bool (*vendor_supports)(const Args&) = nullptr;
+};
+
+/// As run_provider, in the order of `stream`. Choices are kept by the card's name too.
+template <class Args>
+void run_cuda_provider(const Args& args, StreamRef stream, const CudaCandidates<Args>& candidates) {
+  if (candidates.vendor == nullptr || provider() == Provider::kNative ||
+      !candidates.vendor_supports(args))
+    return candidates.native(args, stream);
+  if (provider() == Provider::kVendor) return candidates.vendor(args, stream);
+  if (!detail::cuda_times_candidates()) return candidates.native(args, stream);
+  struct Context {
+    const Args& args;
+    StreamRef stream;
+    const CudaCandidates<Args>& candidates;
+  } context{args, stream, candidates};
+  detail::run_timed_choice(
+      detail::cuda_card_name(stream) + " " + args.key(),
+      [](const void* opaque, int index) {
+        const Context& c = *static_cast<const Context*>(opaque);
+        (index == 0 ? c.candidates.native : c.candidates.vendor)(c.args, c.stream);
+      },
+      &context,
+      [](const void* opaque) { detail::cuda_wait(static_cast<const Context*>(opaque)->stream); },
+      detail::cuda_may_wait(stream));
 }
 
 }  // namespace heddle

@@ -66,7 +66,7 @@ Tensor backward_data(const Sizes& sizes, const Layouts& layouts, const Tensor& d
   Tensor dx = Tensor::empty(layouts.x, sizes.dtype, layouts.format, dy.device());
   const LinearBackwardDataArgs args{sizes.dtype,   sizes.rows,    sizes.in,    sizes.out,
                                     dx.raw_data(), dy.raw_data(), w.raw_data()};
-  HEDDLE_DISPATCH_VENDOR(dy.device(), linear_backward_data, args);
+  HEDDLE_DISPATCH_VENDORS(dy.device(), linear_backward_data, args, cublas);
   return dx;
 }
 
@@ -81,7 +81,7 @@ Gradients backward_weight(const Sizes& sizes, const Layouts& layouts, const Tens
                                       sizes.in,      sizes.out,
                                       dw.raw_data(), with_bias ? db.raw_data() : nullptr,
                                       x.raw_data(),  dy.raw_data()};
-  HEDDLE_DISPATCH_VENDOR(dy.device(), linear_backward_weight, args);
+  HEDDLE_DISPATCH_VENDORS(dy.device(), linear_backward_weight, args, cublas);
   return {dw, db};
 }
 
@@ -106,7 +106,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool fu
                                y.raw_data(), input.raw_data(),
                                w.raw_data(), b.defined() ? b.raw_data() : nullptr,
                                fuse_relu};
-  HEDDLE_DISPATCH_VENDOR(x.device(), linear_forward, args);
+  HEDDLE_DISPATCH_VENDORS(x.device(), linear_forward, args, cublas);
 
   std::vector<Tensor> inputs{x, weight};
   if (bias.defined()) inputs.push_back(bias);

@@ -71,10 +71,21 @@ Tensor multiply(const Tensor& a, const Tensor& b) {
   Tensor c = Tensor::empty(shape, a.dtype(), MemoryFormat::kContiguous, a.device());
   const Strides& sa = left.tensor.strides();
   const Strides& sb = right.tensor.strides();
-  HEDDLE_DISPATCH(
-      a.device(), matmul,
-      {a.dtype(), numel(batch), m, n, k, c.raw_data(), left.tensor.raw_data(), left.stride, sa[d],
-       sa[d + 1], right.tensor.raw_data(), right.stride, sb[d], sb[d + 1]});
+  const MatmulArgs args{a.dtype(),
+                        numel(batch),
+                        m,
+                        n,
+                        k,
+                        c.raw_data(),
+                        left.tensor.raw_data(),
+                        left.stride,
+                        sa[d],
+                        sa[d + 1],
+                        right.tensor.raw_data(),
+                        right.stride,
+                        sb[d],
+                        sb[d + 1]};
+  HEDDLE_DISPATCH_CUDA_VENDOR(a.device(), matmul, args, cublas);
   return c;
 }
 
