@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string_view>
 #include <thread>
+#include <unordered_map>
 
 namespace cudasim {
 
@@ -187,7 +188,15 @@ SourceFrame shown_frame(const std::vector<SourceFrame>& frames) {
   return frames.empty() ? SourceFrame{} : frames.back();
 }
 
-SourceFrame source_at(uintptr_t return_address) { return shown_frame(frames_at(return_address)); }
+// Found once for each address: a barrier that was compiled twice asks for each of its lanes.
+SourceFrame source_at(uintptr_t return_address) {
+  static std::mutex mutex;
+  static auto* known = new std::unordered_map<uintptr_t, SourceFrame>;  // leaked, as program()
+  const std::lock_guard lock(mutex);
+  const auto found = known->find(return_address);
+  if (found != known->end()) return found->second;
+  return known->emplace(return_address, shown_frame(frames_at(return_address))).first->second;
+}
 
 std::string place_text(const SourceFrame& frame, uintptr_t return_address) {
   if (!frame.file.empty()) return frame.file + ":" + std::to_string(frame.line);
