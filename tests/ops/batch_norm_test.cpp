@@ -44,6 +44,13 @@ Array oracle(const Array& x, const Statistics& s, const Array& weight, const Arr
   return y;
 }
 
+Tensor here(const std::vector<float>& values, const Shape& shape) {
+  return on_test_device(Tensor::from<float>(values, shape));
+}
+
+/// Per-channel values.
+Tensor filled(int64_t channels, double value) { return on_test_device(full({channels}, value)); }
+
 Tensor without_running(const Tensor& x, const Tensor& weight, const Tensor& bias,
                        const BatchNormOptions& options) {
   Tensor none_mean, none_var;
@@ -80,7 +87,9 @@ void check_evaluation(const Shape& shape, bool relu) {
                   const DType dtype =
                       x[0].dtype() == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
                   Tensor mean = to(Tensor::from<double>(s.mean, {channels}), dtype);
+                  mean = to(mean, x[0].device());
                   Tensor var = to(Tensor::from<double>(s.var, {channels}), dtype);
+                  var = to(var, x[0].device());
                   return batch_norm(x[0], x[1], x[2], mean, var, options);
                 },
             .oracle = [=](const Arrays& x) { return oracle(x[0], s, x[1], x[2], options); }});
@@ -88,7 +97,7 @@ void check_evaluation(const Shape& shape, bool relu) {
 
 }  // namespace
 
-TEST_CASE("batch_norm follows its oracle in training", "[batch_norm]") {
+TEST_CASE("batch_norm follows its oracle in training", "[device][batch_norm]") {
   const std::vector<Shape> shapes{{2, 3, 4, 5}, {3, 33, 2, 2},  {33, 31},       {1025, 2},
                                   {33, 1025},   {1, 16, 33, 7}, {5, 1, 31, 33}, {1, 4, 2, 2}};
   for (const Shape& shape : shapes) {
@@ -97,7 +106,7 @@ TEST_CASE("batch_norm follows its oracle in training", "[batch_norm]") {
   }
 }
 
-TEST_CASE("batch_norm follows its oracle in evaluation", "[batch_norm]") {
+TEST_CASE("batch_norm follows its oracle in evaluation", "[device][batch_norm]") {
   const std::vector<Shape> shapes{{2, 3, 4, 5}, {3, 33, 2, 2}, {31, 17}, {1, 1025}, {0, 4}};
   for (const Shape& shape : shapes) {
     check_evaluation(shape, false);
@@ -105,10 +114,11 @@ TEST_CASE("batch_norm follows its oracle in evaluation", "[batch_norm]") {
   }
 }
 
-TEST_CASE("batch_norm normalises by the biased and keeps the unbiased variance", "[batch_norm]") {
+TEST_CASE("batch_norm normalises by the biased and keeps the unbiased variance",
+          "[device][batch_norm]") {
   for_each_isa([] {
-    Tensor mean = zeros({1}), var = ones({1});
-    const Tensor y = batch_norm(Tensor::from<float>({1, 3}, {2, 1}), {}, {}, mean, var);
+    Tensor mean = filled(1, 0.0), var = filled(1, 1.0);
+    const Tensor y = batch_norm(here({1, 3}, {2, 1}), {}, {}, mean, var);
     CHECK(y.at({0, 0}) == Approx(-0.999995).epsilon(1e-6));
     CHECK(y.at({1, 0}) == Approx(0.999995).epsilon(1e-6));
     CHECK(mean.item() == Approx(0.2).epsilon(1e-6));
@@ -117,8 +127,10 @@ TEST_CASE("batch_norm normalises by the biased and keeps the unbiased variance",
   });
 }
 
-TEST_CASE("One value a channel is refused in training and leaves the statistics", "[batch_norm]") {
-  Tensor mean = full({3}, 0.5), var = full({3}, 2.0);
+TEST_CASE("One value a channel is refused in training and leaves the statistics",
+          "[device][batch_norm]") {
+  Tensor mean = filled(3, 0.5), var = filled(3, 2.0);
+  const auto ones = [](const Shape& shape) { return on_test_device(heddle::ones(shape)); };
   check_error(
       [&] {
         batch_norm(ones({1, 3, 1, 1}), {}, {}, mean, var);
@@ -131,10 +143,10 @@ TEST_CASE("One value a channel is refused in training and leaves the statistics"
   CHECK(batch_norm(ones({1, 3}), {}, {}, mean, var, {.training = false}).shape() == Shape{1, 3});
 }
 
-TEST_CASE("An empty batch leaves the statistics and gives zero gradients", "[batch_norm]") {
-  Tensor mean = zeros({3}), var = ones({3});
-  Tensor weight = ones({3}).set_requires_grad(), bias = zeros({3}).set_requires_grad();
-  Tensor x = zeros({0, 3, 4, 4});
+TEST_CASE("An empty batch leaves the statistics and gives zero gradients", "[device][batch_norm]") {
+  Tensor mean = filled(3, 0.0), var = filled(3, 1.0);
+  Tensor weight = filled(3, 1.0).set_requires_grad(), bias = filled(3, 0.0).set_requires_grad();
+  Tensor x = on_test_device(zeros({0, 3, 4, 4}));
   x.set_requires_grad();
   sum(batch_norm(x, weight, bias, mean, var)).backward();
   CHECK(mean.to_vector<float>() == std::vector<float>(3, 0.0F));
@@ -144,34 +156,36 @@ TEST_CASE("An empty batch leaves the statistics and gives zero gradients", "[bat
   CHECK(bias.grad().to_vector<float>() == std::vector<float>(3, 0.0F));
 }
 
-TEST_CASE("batch_norm keeps its digits where the mean is large", "[batch_norm]") {
+TEST_CASE("batch_norm keeps its digits where the mean is large", "[device][batch_norm]") {
   std::vector<double> values;
   for (int i = 0; i < 5000; ++i) values.push_back(10000.0 + (i % 2 == 0 ? 0.5 : -0.5));
   const Array x{{5000, 1}, values};
   for_each_isa([&] {
-    Tensor mean = zeros({1}), var = zeros({1});
-    const Tensor y = batch_norm(in_layout(x, DType::kFloat32, Layout::kPlain), {}, {}, mean, var,
-                                {.momentum = 1.0});
+    Tensor mean = filled(1, 0.0), var = filled(1, 0.0);
+    const Tensor y = batch_norm(in_layout(x, DType::kFloat32, Layout::kPlain, test_device()), {},
+                                {}, mean, var, {.momentum = 1.0});
     CHECK(mean.item() == Approx(10000.0).epsilon(1e-6));
     CHECK(var.item() == Approx(0.25 * 5000 / 4999).epsilon(1e-4));
     CHECK(y.at({0, 0}) == Approx(1.0).epsilon(1e-3));
   });
 }
 
-TEST_CASE("One outlier does not spoil the variance", "[batch_norm]") {
+TEST_CASE("One outlier does not spoil the variance", "[device][batch_norm]") {
   std::vector<double> values{1e4};
   for (int i = 1; i < 4096; ++i) values.push_back(i % 2 == 0 ? 1.0 : -1.0);
   const Array x{{4096, 1}, values};
-  Tensor mean = zeros({1}), var = zeros({1});
-  batch_norm(in_layout(x, DType::kFloat32, Layout::kPlain), {}, {}, mean, var, {.momentum = 1.0});
+  Tensor mean = filled(1, 0.0), var = filled(1, 0.0);
+  batch_norm(in_layout(x, DType::kFloat32, Layout::kPlain, test_device()), {}, {}, mean, var,
+             {.momentum = 1.0});
   CHECK(var.item() == Approx(statistics_of(x).var[0] * 4096 / 4095).epsilon(1e-5));
 }
 
-TEST_CASE("batch_norm of float16 sums in float32 and keeps float32 statistics", "[batch_norm]") {
-  Tensor mean = zeros({2}), var = ones({2});
+TEST_CASE("batch_norm of float16 sums in float32 and keeps float32 statistics",
+          "[device][batch_norm]") {
+  Tensor mean = filled(2, 0.0), var = filled(2, 1.0);
   std::vector<double> values;
   for (int i = 0; i < 4096; ++i) values.push_back(i % 4 < 2 ? 30000.0 : 30064.0);
-  const Tensor x = in_layout({{2048, 2}, values}, DType::kFloat16, Layout::kPlain);
+  const Tensor x = in_layout({{2048, 2}, values}, DType::kFloat16, Layout::kPlain, test_device());
   const Tensor y = batch_norm(x, {}, {}, mean, var, {.momentum = 1.0});
   CHECK(name_of(y.dtype()) == "float16");
   CHECK(mean.at({0}) == Approx(30032.0).epsilon(1e-4));
@@ -185,14 +199,14 @@ TEST_CASE("batch_norm works by the batch where there are no running statistics",
         Approx(0.999995).epsilon(1e-6));
 }
 
-TEST_CASE("batch_norm's fused ReLU passes NaN on", "[batch_norm]") {
-  Tensor mean = zeros({1}), var = ones({1});
-  Tensor x = Tensor::from<float>({std::nanf(""), -1, 2}, {3, 1});
+TEST_CASE("batch_norm's fused ReLU passes NaN on", "[device][batch_norm]") {
+  Tensor mean = filled(1, 0.0), var = filled(1, 1.0);
+  Tensor x = here({std::nanf(""), -1, 2}, {3, 1});
   x.set_requires_grad();
   const Tensor y = batch_norm(x, {}, {}, mean, var, {.training = false, .fuse_relu = true});
   CHECK(std::isnan(y.at({0, 0})));
   CHECK(y.at({1, 0}) == 0.0);
-  y.backward(ones({3, 1}));
+  y.backward(on_test_device(ones({3, 1})));
   CHECK(x.grad().at({0, 0}) == Approx(1.0).epsilon(1e-4));
   CHECK(x.grad().at({1, 0}) == 0.0);
   CHECK(x.grad().at({2, 0}) == Approx(1.0).epsilon(1e-4));

@@ -98,10 +98,10 @@ Tensor float32(const std::vector<float>& values) {
   return Tensor::from<float>(values, {static_cast<int64_t>(values.size())});
 }
 
-TEST_CASE("add", "[add]") { check_arithmetic("add", add, add_of); }
-TEST_CASE("sub", "[sub]") { check_arithmetic("sub", sub, sub_of); }
-TEST_CASE("mul", "[mul]") { check_arithmetic("mul", mul, mul_of); }
-TEST_CASE("div", "[div]") { check_arithmetic("div", div, div_of, 0.75); }
+TEST_CASE("add", "[device][add]") { check_arithmetic("add", add, add_of); }
+TEST_CASE("sub", "[device][sub]") { check_arithmetic("sub", sub, sub_of); }
+TEST_CASE("mul", "[device][mul]") { check_arithmetic("mul", mul, mul_of); }
+TEST_CASE("div", "[device][div]") { check_arithmetic("div", div, div_of, 0.75); }
 
 TEST_CASE("arithmetic of integers", "[add][sub][mul]") {
   check_integers("add", add, add_of);
@@ -125,7 +125,7 @@ TEST_CASE("integers are divided as float32", "[div]") {
   CHECK(y.to_vector<float>() == std::vector<float>{3.5F, -3.5F, INFINITY});
 }
 
-TEST_CASE("comparisons", "[eq][ne][lt][le][gt][ge]") {
+TEST_CASE("comparisons", "[device][eq][ne][lt][le][gt][ge]") {
   check_comparison("eq", eq, [](double a, double b) { return a == b ? 1.0 : 0.0; });
   check_comparison("ne", ne, [](double a, double b) { return a != b ? 1.0 : 0.0; });
   check_comparison("lt", lt, [](double a, double b) { return a < b ? 1.0 : 0.0; });
@@ -164,7 +164,7 @@ TEST_CASE("mixed dtypes are promoted", "[add][mul]") {
   CHECK(half.grad().to_vector<float>() == std::vector<float>{3, 3});
 }
 
-TEST_CASE("a number on one side", "[add][mul]") {
+TEST_CASE("a number on one side", "[device][add][mul]") {
   for (const double value : {0.0, -1.5, 3.0}) {
     for (const int64_t n : odd_sizes()) {
       const std::string size = " (" + std::to_string(n) + ")";
@@ -230,7 +230,7 @@ TEST_CASE("in-place arithmetic over strided and overlapping views", "[add_]") {
   CHECK(x.to_vector<float>() == std::vector<float>{0, 1, 3, 5, 7});
 }
 
-TEST_CASE("gradients of in-place arithmetic", "[add_][mul_]") {
+TEST_CASE("gradients of in-place arithmetic", "[device][add_][mul_]") {
   for (const int64_t n : odd_sizes()) {
     const std::string size = " (" + std::to_string(n) + ")";
     check_op({.name = "add_" + size,

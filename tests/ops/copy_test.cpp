@@ -26,7 +26,7 @@ std::vector<Shape> image_shapes() {
           {0, 3, 4, 4},  {2, 0, 4, 4},   {1, 3, 200, 200}, {2, 40, 40, 40}};
 }
 
-TEST_CASE("clone", "[clone]") {
+TEST_CASE("clone", "[device][clone]") {
   for (const Shape& shape : shapes()) {
     check_op({.name = "clone " + to_string(shape),
               .inputs = {{.shape = shape}},
@@ -42,7 +42,7 @@ TEST_CASE("clone", "[clone]") {
             .is_contiguous(MemoryFormat::kChannelsLast));
 }
 
-TEST_CASE("contiguous turns images round in both directions", "[contiguous]") {
+TEST_CASE("contiguous turns images round in both directions", "[device][contiguous]") {
   for (const Shape& shape : image_shapes()) {
     for (const MemoryFormat format : {MemoryFormat::kContiguous, MemoryFormat::kChannelsLast}) {
       const bool last = format == MemoryFormat::kChannelsLast;
@@ -94,7 +94,7 @@ double converted(double value, DType to) {
   return value;
 }
 
-TEST_CASE("to converts every dtype to every other", "[to]") {
+TEST_CASE("to converts every dtype to every other", "[device][to]") {
   for (const DType from : all_dtypes()) {
     for (const DType target : all_dtypes()) {
       for (const Shape& shape : {Shape{1025}, Shape{3, 5}, Shape{0}, Shape{2, 3, 4, 5}}) {
@@ -143,13 +143,13 @@ TEST_CASE("to has a gradient in the dtype that it came from", "[to]") {
   CHECK_FALSE(to(x, DType::kInt64).requires_grad());
 }
 
-TEST_CASE("copy_", "[copy_]") {
+TEST_CASE("copy_", "[device][copy_]") {
   for (const Shape& shape : {Shape{2, 3}, Shape{3}, Shape{1, 3}, Shape{}}) {
     check_op({.name = "copy_ " + to_string(shape),
               .inputs = {{.shape = shape}},
               .op =
                   [](const Tensors& x) {
-                    Tensor y = zeros({2, 3}, x[0].dtype());
+                    Tensor y = zeros({2, 3}, x[0].dtype(), x[0].device());
                     copy_(y, x[0]);
                     return y;
                   },

@@ -31,7 +31,7 @@ void check(const Shape& shape, double probability) {
 
 }  // namespace
 
-TEST_CASE("dropout follows its oracle whatever the layout", "[dropout]") {
+TEST_CASE("dropout follows its oracle whatever the layout", "[device][dropout]") {
   for (const int64_t n : odd_sizes()) check({n}, 0.5);
   check({3, 5, 7}, 0.1);
   check({2, 3, 4, 5}, 0.3);

@@ -73,13 +73,13 @@ const std::vector<PoolCase>& pool_cases() {
 }
 
 Tensor image(const std::vector<float>& values, int64_t h, int64_t w) {
-  Tensor x = Tensor::from<float>(values, {1, 1, h, w});
+  Tensor x = on_test_device(Tensor::from<float>(values, {1, 1, h, w}));
   return x.set_requires_grad();
 }
 
 }  // namespace
 
-TEST_CASE("max_pool2d follows its oracle", "[pool2d]") {
+TEST_CASE("max_pool2d follows its oracle", "[device][pool2d]") {
   for (const PoolCase& c : pool_cases()) {
     check_op({.name = name_of_case("max_pool2d", c),
               .inputs = {{c.shape}},
@@ -92,7 +92,7 @@ TEST_CASE("max_pool2d follows its oracle", "[pool2d]") {
   }
 }
 
-TEST_CASE("avg_pool2d follows its oracle, with padding counted and not", "[pool2d]") {
+TEST_CASE("avg_pool2d follows its oracle, with padding counted and not", "[device][pool2d]") {
   for (const PoolCase& c : pool_cases()) {
     for (const bool count_include_pad : {true, false}) {
       check_op({.name = name_of_case("avg_pool2d", c),
@@ -110,7 +110,7 @@ TEST_CASE("avg_pool2d follows its oracle, with padding counted and not", "[pool2
   }
 }
 
-TEST_CASE("global_avg_pool2d follows its oracle", "[pool2d]") {
+TEST_CASE("global_avg_pool2d follows its oracle", "[device][pool2d]") {
   const std::vector<Shape> shapes{{2, 33, 4, 4},   {3, 31, 1, 1}, {1, 1, 33, 31},
                                   {1, 1025, 2, 3}, {0, 3, 2, 2},  {2, 16, 41, 25}};
   for (const Shape& shape : shapes) {
@@ -123,41 +123,45 @@ TEST_CASE("global_avg_pool2d follows its oracle", "[pool2d]") {
   }
 }
 
-TEST_CASE("A window of NaN or -infinity keeps its gradient inside", "[pool2d]") {
+TEST_CASE("A window of NaN or -infinity keeps its gradient inside", "[device][pool2d]") {
   for_each_isa([] {
     Tensor nan = image({std::nanf(""), 1, 2, 3}, 2, 2);
     Tensor y = max_pool2d(nan, {});
     CHECK(std::isnan(y.item()));
-    y.backward(ones({1, 1, 1, 1}));
+    y.backward(on_test_device(ones({1, 1, 1, 1})));
     CHECK(nan.grad().to_vector<float>() == std::vector<float>{1, 0, 0, 0});
     Tensor low = image({-kInf, -kInf, -kInf, -kInf}, 2, 2);
     y = max_pool2d(low, {});
     CHECK(y.item() == -static_cast<double>(kInf));
-    y.backward(ones({1, 1, 1, 1}));
+    y.backward(on_test_device(ones({1, 1, 1, 1})));
     CHECK(low.grad().to_vector<float>() == std::vector<float>{1, 0, 0, 0});
     Tensor padded = image({-kInf, -kInf, -kInf, -kInf}, 2, 2);
-    max_pool2d(padded, {.kernel = {3, 3}, .padding = {1, 1}}).backward(ones({1, 1, 1, 1}));
+    const Tensor one = on_test_device(ones({1, 1, 1, 1}));
+    max_pool2d(padded, {.kernel = {3, 3}, .padding = {1, 1}}).backward(one);
     CHECK(sum(padded.grad()).item() == 1.0);
   });
 }
 
-TEST_CASE("Of equal maxima the first takes the gradient", "[pool2d]") {
+TEST_CASE("Of equal maxima the first takes the gradient", "[device][pool2d]") {
   Tensor x = image({5, 5, 1, 5, 5, 1}, 2, 3);
   max_pool2d(x, {.kernel = {2, 2}, .stride = std::pair<int64_t, int64_t>{1, 1}})
-      .backward(Tensor::from<float>({1, 2}, {1, 1, 1, 2}));
+      .backward(on_test_device(Tensor::from<float>({1, 2}, {1, 1, 1, 2})));
   CHECK(x.grad().to_vector<float>() == std::vector<float>{1, 2, 0, 0, 0, 0});
 }
 
-TEST_CASE("Overlapping windows add up in max_pool2d's gradient", "[pool2d]") {
+TEST_CASE("Overlapping windows add up in max_pool2d's gradient", "[device][pool2d]") {
   Tensor x = image({0, 0, 0, 0, 9, 0, 0, 0, 0}, 3, 3);
   max_pool2d(x, {.kernel = {2, 2}, .stride = std::pair<int64_t, int64_t>{1, 1}})
-      .backward(Tensor::from<float>({1, 2, 3, 4}, {1, 1, 2, 2}));
+      .backward(on_test_device(Tensor::from<float>({1, 2, 3, 4}, {1, 1, 2, 2})));
   CHECK(x.grad().to_vector<float>() == std::vector<float>{0, 0, 0, 0, 10, 0, 0, 0, 0});
 }
 
-TEST_CASE("The mean of a float16 image is summed in float32", "[pool2d]") {
-  CHECK(global_avg_pool2d(full({1, 1, 64, 64}, 32.0, DType::kFloat16)).item() == 32.0);
-  CHECK(avg_pool2d(full({1, 1, 64, 64}, 60000.0, DType::kFloat16), {.kernel = {64, 64}}).item() ==
+TEST_CASE("The mean of a float16 image is summed in float32", "[device][pool2d]") {
+  const auto image_of = [](double value) {
+    return on_test_device(full({1, 1, 64, 64}, value, DType::kFloat16));
+  };
+  CHECK(global_avg_pool2d(image_of(32.0)).item() == 32.0);
+  CHECK(avg_pool2d(image_of(60000.0), {.kernel = {64, 64}}).item() ==
         Approx(60000.0).epsilon(1e-3));
 }
 

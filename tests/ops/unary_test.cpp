@@ -69,14 +69,14 @@ std::vector<float> at_extremes(Op op, DType dtype) {
   return op(to(x, dtype)).to_vector<float>();
 }
 
-TEST_CASE("relu", "[relu]") { check_unary("relu", relu, relu_of, {.min_magnitude = 0.01}); }
-TEST_CASE("gelu", "[gelu]") { check_unary("gelu", gelu, gelu_of, {.low = -6, .high = 6}); }
-TEST_CASE("neg", "[neg]") { check_unary("neg", neg, neg_of, {}); }
-TEST_CASE("exp", "[exp]") { check_unary("exp", exp, exp_of, {.low = -4, .high = 4}); }
-TEST_CASE("log", "[log]") { check_unary("log", log, log_of, {.low = 0.5, .high = 8}); }
-TEST_CASE("sqrt", "[sqrt]") { check_unary("sqrt", sqrt, sqrt_of, {.low = 0.5, .high = 8}); }
-TEST_CASE("tanh", "[tanh]") { check_unary("tanh", tanh, tanh_of, {.low = -4, .high = 4}); }
-TEST_CASE("sigmoid", "[sigmoid]") {
+TEST_CASE("relu", "[device][relu]") { check_unary("relu", relu, relu_of, {.min_magnitude = 0.01}); }
+TEST_CASE("gelu", "[device][gelu]") { check_unary("gelu", gelu, gelu_of, {.low = -6, .high = 6}); }
+TEST_CASE("neg", "[device][neg]") { check_unary("neg", neg, neg_of, {}); }
+TEST_CASE("exp", "[device][exp]") { check_unary("exp", exp, exp_of, {.low = -4, .high = 4}); }
+TEST_CASE("log", "[device][log]") { check_unary("log", log, log_of, {.low = 0.5, .high = 8}); }
+TEST_CASE("sqrt", "[device][sqrt]") { check_unary("sqrt", sqrt, sqrt_of, {.low = 0.5, .high = 8}); }
+TEST_CASE("tanh", "[device][tanh]") { check_unary("tanh", tanh, tanh_of, {.low = -4, .high = 4}); }
+TEST_CASE("sigmoid", "[device][sigmoid]") {
   check_unary("sigmoid", sigmoid, sigmoid_of, {.low = -8, .high = 8});
 }
 
@@ -121,21 +121,21 @@ TEST_CASE("functions at infinity, NaN, large numbers and zero",
   }
 }
 
-TEST_CASE("NU-7 (c): NaN passes through relu, forward and backward", "[relu]") {
-  Tensor x = Tensor::from<float>({NAN, -1, 0, 2}, {4});
+TEST_CASE("NU-7 (c): NaN passes through relu, forward and backward", "[device][relu]") {
+  Tensor x = on_test_device(Tensor::from<float>({NAN, -1, 0, 2}, {4}));
   const auto y = relu(x).to_vector<float>();
   CHECK(std::isnan(y[0]));
   CHECK((y[1] == 0 && y[2] == 0 && y[3] == 2));
-  Tensor z = Tensor::from<float>({-1, 0, 2}, {3});
+  Tensor z = on_test_device(Tensor::from<float>({-1, 0, 2}, {3}));
   z.set_requires_grad();
   sum(relu(z)).backward();
   CHECK(z.grad().to_vector<float>() == std::vector<float>{0, 0, 1});
 }
 
-TEST_CASE("CV-6 (a): relu of an unaligned odd number of elements", "[relu]") {
+TEST_CASE("CV-6 (a): relu of an unaligned odd number of elements", "[device][relu]") {
   std::vector<float> values(1026);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 500;
-  const Tensor buffer = Tensor::from<float>(values, {1026});
+  const Tensor buffer = on_test_device(Tensor::from<float>(values, {1026}));
   for_each_isa([&] {
     const auto y = relu(narrow(buffer, 0, 1, 1025)).to_vector<float>();
     for (size_t i = 0; i < y.size(); ++i) REQUIRE(y[i] == std::max(0.0F, values[i + 1]));

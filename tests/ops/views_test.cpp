@@ -40,7 +40,7 @@ void check_reshape(const Shape& from, const Shape& asked, const Shape& to) {
             .dtypes = all_dtypes()});
 }
 
-TEST_CASE("reshape", "[reshape]") {
+TEST_CASE("reshape", "[device][reshape]") {
   check_reshape({2, 3}, {3, 2}, {3, 2});
   check_reshape({2, 3}, {-1}, {6});
   check_reshape({2, 3, 4, 5}, {2, -1}, {2, 60});
@@ -54,7 +54,7 @@ TEST_CASE("reshape", "[reshape]") {
 }
 
 TEST_CASE("reshape is a view where strides allow it, and a copy in logical order elsewhere",
-          "[reshape]") {
+          "[device][reshape]") {
   const Tensor x = reshape(arange(24), {2, 3, 4});
   CHECK(reshape(x, {6, 4}).storage() == x.storage());
   CHECK(reshape(narrow(x, 0, 1, 1), {12}).storage() == x.storage());
@@ -67,7 +67,7 @@ TEST_CASE("reshape is a view where strides allow it, and a copy in logical order
   CHECK(flat.storage() != image.storage());
 }
 
-TEST_CASE("flatten", "[flatten]") {
+TEST_CASE("flatten", "[device][flatten]") {
   const auto row = [](const Shape& from, int64_t start, int64_t end, const Shape& to) {
     check_op({.name = "flatten " + to_string(from) + std::to_string(start) + std::to_string(end),
               .inputs = {{.shape = from}},
@@ -85,7 +85,7 @@ TEST_CASE("flatten", "[flatten]") {
   row({0, 3, 4}, 1, -1, {0, 12});
 }
 
-TEST_CASE("transpose", "[transpose]") {
+TEST_CASE("transpose", "[device][transpose]") {
   for (const Shape& shape : {Shape{2, 3, 4}, Shape{33, 1, 31}, Shape{0, 2, 3}}) {
     for (const int a : {0, 1, -1}) {
       for (const int b : {0, 1, 2}) {
@@ -107,7 +107,7 @@ TEST_CASE("transpose", "[transpose]") {
   }
 }
 
-TEST_CASE("narrow", "[narrow]") {
+TEST_CASE("narrow", "[device][narrow]") {
   const auto row = [](const Shape& shape, int dim, int64_t start, int64_t length) {
     Shape to = shape;
     to[dim] = length;
@@ -130,7 +130,7 @@ TEST_CASE("narrow", "[narrow]") {
   row({1025}, 0, 1, 1023);
 }
 
-TEST_CASE("expand", "[expand]") {
+TEST_CASE("expand", "[device][expand]") {
   const auto row = [](const Shape& from, const Shape& to) {
     check_op({.name = "expand " + to_string(from) + " to " + to_string(to),
               .inputs = {{.shape = from}},

@@ -5,12 +5,13 @@
 #include <cmath>
 
 #include "heddle/core/memory_guards.h"
-#include "heddle/core/rng.h"
 #include "heddle/core/tape.h"
 #include "heddle/kernels/host/isa.h"
 #include "heddle/kernels/host/parallel_for.h"
 #include "heddle/kernels/provider.h"
 #include "heddle/tests/support/catch.h"
+#include "heddle/tests/support/op_rows.h"
+#include "heddle/tests/support/provider_scope.h"
 
 namespace heddle::testing {
 namespace {
@@ -18,81 +19,6 @@ namespace {
 constexpr int64_t kCheckedPositions = 24;    // of an input, for central differences: each costs two
 constexpr int64_t kCheckedElements = 50000;  // forward passes, so fewer of a large input
 constexpr double kGradientTolerance = 1e-6;
-
-double epsilon(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat64:
-      return 0x1p-52;
-    case DType::kFloat32:
-      return 0x1p-23;
-    case DType::kFloat16:
-      return 0x1p-10;
-    case DType::kBFloat16:
-      return 0x1p-7;
-    case DType::kUInt8:
-    case DType::kInt64:
-      return 0.0;
-  }
-  return 0.0;
-}
-
-DType dtype_of_input(const OpInput& input, DType row) { return input.dtype.value_or(row); }
-
-/// What survives storing `value` in the dtype.
-double stored(double value, DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return static_cast<double>(static_cast<float>(value));
-    case DType::kBFloat16:
-      return static_cast<double>(static_cast<float>(BFloat16(static_cast<float>(value))));
-    case DType::kFloat16:
-      return static_cast<double>(static_cast<float>(Float16(static_cast<float>(value))));
-    case DType::kFloat64:
-    case DType::kUInt8:
-    case DType::kInt64:
-      break;
-  }
-  return value;
-}
-
-struct Prepared {
-  Arrays values;
-  Tensors tensors;
-};
-
-Prepared prepare(const OpCase& row, DType dtype, Layout layout, bool with_grad) {
-  Prepared prepared;
-  for (size_t i = 0; i < row.inputs.size(); ++i) {
-    const OpInput& input = row.inputs[i];
-    const DType own = dtype_of_input(input, dtype);
-    prepared.values.push_back(random_array(row.name, static_cast<int>(i), input, own));
-    Tensor x = in_layout(prepared.values.back(), own, input.vary_layout ? layout : Layout::kPlain);
-    if (with_grad && input.differentiable && is_floating(own)) x.set_requires_grad();
-    prepared.tensors.push_back(x);
-  }
-  return prepared;
-}
-
-const char* name_of_layout(Layout layout) {
-  switch (layout) {
-    case Layout::kPlain:
-      return "contiguous";
-    case Layout::kStrided:
-      return "strided";
-    case Layout::kTransposed:
-      return "transposed";
-    case Layout::kChannelsLast:
-      return "channels-last";
-    case Layout::kUnaligned:
-      return "unaligned";
-  }
-  return "unknown";
-}
-
-constexpr Layout kLayouts[] = {Layout::kPlain, Layout::kStrided, Layout::kTransposed,
-                               Layout::kChannelsLast, Layout::kUnaligned};
-
-double scale_of(int64_t n_accumulated) { return std::sqrt(static_cast<double>(n_accumulated)); }
 
 void check_value(const OpCase& row, DType dtype, Layout layout) {
   INFO("inputs " << name_of_layout(layout) << ", " << name_of(dtype));
@@ -115,16 +41,6 @@ void check_thread_counts(const OpCase& row, DType dtype) {
     if (!first.defined()) first = y;
     check_same_bits(y, first);
   });
-}
-
-/// Gradients of all differentiable inputs, for a random incoming gradient in `layout`.
-Tensors gradients(const OpCase& row, DType dtype, Layout layout, const Prepared& prepared) {
-  const Tensor y = row.op(prepared.tensors);
-  const Array dy = random_array(row.name, 99, {.shape = y.shape()}, dtype);
-  y.backward(in_layout(dy, y.dtype(), layout));
-  Tensors all;
-  for (const Tensor& x : prepared.tensors) all.push_back(x.requires_grad() ? x.grad() : Tensor());
-  return all;
 }
 
 /// sum(dy * (op(x + h) - op(x - h))) / 2h for one element.
@@ -191,25 +107,16 @@ void check_gradients(const OpCase& row) {
 /// Gradients of another dtype against the float64 ones at the same (rounded) values.
 void check_gradients_of(const OpCase& row, DType dtype) {
   INFO("gradient, " << name_of(dtype));
-  Prepared prepared = prepare(row, dtype, Layout::kPlain, true);
+  const Prepared prepared = prepare(row, dtype, Layout::kPlain, true);
   const Tensors grads = gradients(row, dtype, Layout::kPlain, prepared);
-  Prepared exact = prepared;
-  for (size_t i = 0; i < exact.tensors.size(); ++i) {
-    if (!prepared.tensors[i].requires_grad()) continue;
-    exact.tensors[i] = in_layout(prepared.values[i], DType::kFloat64, Layout::kPlain);
-    exact.tensors[i].set_requires_grad();
-  }
-  const Tensor y = row.op(exact.tensors);
-  y.backward(in_layout(random_array(row.name, 99, {.shape = y.shape()}, dtype), DType::kFloat64,
-                       Layout::kPlain));
+  const Tensors exact = exact_gradients(row, dtype, prepared);
+  const NoGradGuard no_grad;
+  const int64_t n_results = row.op(prepared.tensors).numel();
   for (size_t i = 0; i < grads.size(); ++i) {
-    if (!prepared.tensors[i].requires_grad()) continue;
+    if (!grads[i].defined()) continue;
     INFO("input " << i);
-    const int64_t spread = y.numel() / std::max<int64_t>(1, grads[i].numel());
-    const int64_t n = std::max(row.n_accumulated, spread);
-    const double each = is_floating(dtype) ? 4.0 * epsilon(dtype) : 0.0;  // intermediate roundings
-    check_close(to_array(grads[i]), to_array(exact.tensors[i].grad()),
-                row.tolerance_factor * (tol(dtype, n) + each), scale_of(n));
+    const auto [relative, scale] = gradient_tolerance(row, dtype, grads[i].numel(), n_results);
+    check_close(to_array(grads[i]), to_array(exact[i]), relative, scale);
   }
 }
 
@@ -225,20 +132,8 @@ void check_gradient_thread_counts(const OpCase& row) {
   });
 }
 
-/// For the length of a check; an exception (a failed REQUIRE) puts it back too.
-class ProviderScope {
- public:
-  explicit ProviderScope(Provider wanted) : previous_(provider()) { set_provider(wanted); }
-  ~ProviderScope() { set_provider(previous_); }
-  ProviderScope(const ProviderScope&) = delete;
-  ProviderScope& operator=(const ProviderScope&) = delete;
-
- private:
-  Provider previous_;
-};
-
 void check_native(const OpCase& row) {
-  const ProviderScope native(Provider::kNative);
+  const test::ProviderScope native(Provider::kNative);
   for (const DType dtype : row.dtypes) {
     for (const Layout layout : kLayouts) check_value(row, dtype, layout);
     check_thread_counts(row, dtype);
@@ -256,7 +151,7 @@ void check_native(const OpCase& row) {
 void check_vendor(const OpCase& row) {
   if (!built_with_vendor()) return;
   INFO("by the vendor's library");
-  const ProviderScope vendor(Provider::kVendor);
+  const test::ProviderScope vendor(Provider::kVendor);
   for (const DType dtype : row.dtypes) {
     check_value(row, dtype, Layout::kPlain);
     if (row.gradient && is_floating(dtype) && dtype != DType::kFloat64)
@@ -287,49 +182,6 @@ const std::vector<DType>& all_dtypes() {
 const std::vector<int64_t>& odd_sizes() {
   static const std::vector<int64_t> sizes{0, 1, 31, 32, 33, 1023, 1025};
   return sizes;
-}
-
-double tol(DType dtype, int64_t n_accumulated) {
-  const bool narrow = dtype == DType::kBFloat16 || dtype == DType::kFloat16;
-  return epsilon(dtype) + 4.0 * epsilon(narrow ? DType::kFloat32 : dtype) * scale_of(n_accumulated);
-}
-
-Array random_array(const std::string& name, int number, const OpInput& input, DType dtype) {
-  Rng rng(std::hash<std::string>{}(name), RngPurpose::kUser, static_cast<uint64_t>(number));
-  Array x = filled_array(input.shape);
-  for (double& value : x.values) {
-    value = input.low + (input.high - input.low) * static_cast<double>(rng.next_uniform());
-    if (std::abs(value) < input.min_magnitude)
-      value = std::copysign(input.min_magnitude + std::abs(value), value);
-    if (!is_floating(dtype)) value = std::round(value);
-    if (dtype == DType::kUInt8) value = std::abs(value);
-    value = stored(value, dtype);
-  }
-  return x;
-}
-
-Tensor in_layout(const Array& x, DType dtype, Layout layout) {
-  Strides strides = strides_for(x.shape);
-  int64_t offset = 0;
-  if (layout == Layout::kStrided) {
-    for (int i = 0; i < strides.size(); ++i) strides[i] *= 2;
-  } else if (layout == Layout::kTransposed) {
-    int64_t step = 1;
-    for (int i = 0; i < strides.size(); ++i) {
-      strides[i] = step;
-      step *= std::max<int64_t>(1, x.shape[i]);
-    }
-  } else if (layout == Layout::kChannelsLast && x.shape.size() == 4) {
-    strides = strides_for(x.shape, MemoryFormat::kChannelsLast);
-  } else if (layout == Layout::kUnaligned) {
-    offset = 1;
-  }
-  Tensor memory = Tensor::empty({2 * x.n() + 2}, dtype);
-  memory.assign(std::vector<double>(static_cast<size_t>(memory.numel()),
-                                    is_floating(dtype) ? std::nan("") : 113.0));
-  Tensor view = memory.as_strided(x.shape, strides, offset);
-  view.assign(x.values);
-  return view.detach();
 }
 
 void check_close(const Array& got, const Array& expected, double tolerance, double scale) {
@@ -377,6 +229,7 @@ void for_each_isa(const std::function<void()>& body) {
     INFO("instruction set " << cpu::name_of(isa));
     cpu::set_active_isa(isa);
     body();
+    if (on_cuda()) return;  // it would be the same again
   }
 }
 
@@ -393,6 +246,7 @@ void for_each_thread_count(const std::function<void(int)>& body) {
 
 void check_op(const OpCase& row) {
   INFO("case " << row.name);
+  if (on_cuda()) return check_op_on_device(row, test_device());
   const int64_t damaged = MemoryGuards::damaged();
   {
     const MemoryGuards guards;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "heddle/core/tensor.h"
+#include "heddle/tests/support/device.h"
 
 /// The harness of ops' tests. A test gives rows (shapes, options, dtypes) and an oracle in float64
 /// that is written apart from the kernel; check_op derives from it:
@@ -15,6 +16,11 @@
 ///   - gradients by central differences in float64, for dense and strided incoming gradients, and
 ///     the other dtypes' gradients against the float64 ones;
 ///   - nothing written outside of any block of memory, no element left unwritten (MemoryGuards).
+/// In a program for a CUDA device (test_device(): cudasim's or a real one), instead:
+///   - values there against the oracle and the CPU's, for the same dtypes and layouts;
+///   - gradients against the CPU's float64 ones, incoming gradients dense, strided and unaligned;
+///   - the same bits in every run; under cudasim no finding of its checks.
+/// Test cases that call it are tagged [device].
 ///
 ///   check_op({.name = "add (2, 3) + (3)",
 ///             .inputs = {{{2, 3}}, {{3}}},
@@ -66,6 +72,8 @@ struct OpCase {
 };
 
 void check_op(const OpCase& row);
+/// What check_op does in a program for a CUDA device.
+void check_op_on_device(const OpCase& row, Device device);
 
 /// Relative error that a result of `dtype` may have after adding up n terms: one rounding to the
 /// dtype, and 4 sqrt(n) of what sums are kept in (float32 for 16-bit floats).
@@ -92,7 +100,7 @@ void for_each_thread_count(const std::function<void(int)>& body);
 /// How an input lies in memory.
 enum class Layout { kPlain, kStrided, kTransposed, kChannelsLast, kUnaligned };
 /// A tensor with the values of x in such a layout; what lies between and around is NaN.
-Tensor in_layout(const Array& x, DType dtype, Layout layout);
+Tensor in_layout(const Array& x, DType dtype, Layout layout, Device device = Device::cpu());
 
 /// Uniform values that depend on the name and number alone, as an input of `dtype` holds them.
 Array random_array(const std::string& name, int number, const OpInput& input, DType dtype);
