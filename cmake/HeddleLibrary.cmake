@@ -18,7 +18,7 @@ set(HEDDLE_CUDA_SOURCES ${HEDDLE_SOURCES})
 list(FILTER HEDDLE_CUDA_SOURCES INCLUDE REGEX "_(cuda|cublas|cudnn)\\.cpp$")
 list(FILTER HEDDLE_SOURCES EXCLUDE REGEX "_(cuda|cublas|cudnn)\\.cpp$")
 # The vendor's libraries, and where there is no real CUDA, cudasim's stand-ins of them.
-foreach(library CUBLAS)
+foreach(library CUBLAS CUDNN)
   string(TOLOWER ${library} suffix)
   set(HEDDLE_VENDOR_${library} ${HEDDLE_WITH_${library}})
   if(HEDDLE_WITH_SIM AND NOT HEDDLE_WITH_CUDA)
@@ -107,7 +107,8 @@ endif()
 if(HEDDLE_WITH_CUDA OR HEDDLE_WITH_SIM)
   heddle_add_objects(heddle_cuda_host ${HEDDLE_FLAVOUR_SOURCES})
   target_compile_definitions(heddle_cuda_host PRIVATE HEDDLE_WITH_CUDA
-    $<$<BOOL:${HEDDLE_VENDOR_CUBLAS}>:HEDDLE_WITH_CUBLAS>)
+    $<$<BOOL:${HEDDLE_VENDOR_CUBLAS}>:HEDDLE_WITH_CUBLAS>
+    $<$<BOOL:${HEDDLE_VENDOR_CUDNN}>:HEDDLE_WITH_CUDNN>)
 endif()
 if(HEDDLE_WITH_CUDA)
   add_library(heddle STATIC ${HEDDLE_COMMON_OBJECTS} $<TARGET_OBJECTS:heddle_cuda_host>)

@@ -76,4 +76,13 @@ bool conv2d_backward_data_supports(const Conv2dBackwardDataArgs& args);
 bool conv2d_backward_weight_supports(const Conv2dBackwardWeightArgs& args);
 }  // namespace onednn
 
+namespace cudnn {
+void conv2d_forward(const Conv2dForwardArgs& args, StreamRef stream);
+void conv2d_backward_data(const Conv2dBackwardDataArgs& args, StreamRef stream);
+void conv2d_backward_weight(const Conv2dBackwardWeightArgs& args, StreamRef stream);
+bool conv2d_forward_supports(const Conv2dForwardArgs& args, StreamRef stream);
+bool conv2d_backward_data_supports(const Conv2dBackwardDataArgs& args, StreamRef stream);
+bool conv2d_backward_weight_supports(const Conv2dBackwardWeightArgs& args, StreamRef stream);
+}  // namespace cudnn
+
 }  // namespace heddle

@@ -33,7 +33,8 @@
     }                                                                \
   } while (false)
 
-/// The same for an op that has vendor versions on both: `library` names that of CUDA (cublas).
+/// The same for an op that has vendor versions on both: `library` names that of CUDA (cublas,
+/// cudnn).
 #define HEDDLE_DISPATCH_VENDORS(device, op, args, library)           \
   do {                                                               \
     const ::heddle::Device heddle_device = (device);                 \
@@ -74,9 +75,18 @@
 #endif
 
 #ifdef HEDDLE_WITH_CUBLAS
-#define HEDDLE_CANDIDATE_cublas(op) , &::heddle::cublas::op, &::heddle::cublas::op##_supports
+#define HEDDLE_CANDIDATE_cublas(op)                                           \
+  , &::heddle::cublas::op, [](const auto& heddle_args, ::heddle::StreamRef) { \
+    return ::heddle::cublas::op##_supports(heddle_args);                      \
+  }
 #else
 #define HEDDLE_CANDIDATE_cublas(op)
+#endif
+
+#ifdef HEDDLE_WITH_CUDNN
+#define HEDDLE_CANDIDATE_cudnn(op) , &::heddle::cudnn::op, &::heddle::cudnn::op##_supports
+#else
+#define HEDDLE_CANDIDATE_cudnn(op)
 #endif
 
 #ifdef HEDDLE_WITH_ONEDNN

@@ -77,17 +77,17 @@ template <class Args>
 struct CudaCandidates {
   void (*native)(const Args&, StreamRef);
   void (*vendor)(const Args&, StreamRef) = nullptr;
-  bool (*vendor_supports)(const Args&) = nullptr;
+  bool (*vendor_supports)(const Args&, StreamRef) = nullptr;
 };
 
 /// As run_provider, in the order of `stream`. Choices are kept by the card's name too.
 template <class Args>
 void run_cuda_provider(const Args& args, StreamRef stream, const CudaCandidates<Args>& candidates) {
-  if (candidates.vendor == nullptr || provider() == Provider::kNative ||
-      !candidates.vendor_supports(args))
+  const bool may_be_vendor = provider() == Provider::kVendor ||
+                             (provider() == Provider::kAuto && detail::cuda_times_candidates());
+  if (candidates.vendor == nullptr || !may_be_vendor || !candidates.vendor_supports(args, stream))
     return candidates.native(args, stream);
   if (provider() == Provider::kVendor) return candidates.vendor(args, stream);
-  if (!detail::cuda_times_candidates()) return candidates.native(args, stream);
   struct Context {
     const Args& args;
     StreamRef stream;

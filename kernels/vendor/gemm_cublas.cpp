@@ -1,11 +1,9 @@
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <mutex>
-#include <vector>
 
 #include "heddle/kernels/device/scratch.h"
 #include "heddle/kernels/vendor/cublas.h"
+#include "heddle/kernels/vendor/handle_lease.h"
 
 namespace heddle::detail {
 
@@ -26,45 +24,11 @@ namespace {
 constexpr int64_t kWorkspaceBytes = int64_t{32} << 20;
 constexpr int64_t kWorkspaceBytesBefore = int64_t{4} << 20;
 
-/// Handles that wait for their next use, by device. Never destroyed: they must not outlive the
-/// driver, and a handle serves one host thread at a time.
-struct Handles {
-  std::mutex mutex;
-  std::map<int, std::vector<cublasHandle_t>> idle;
-};
-
-Handles& handles() {
-  static Handles& instance = *new Handles;
-  return instance;
+cublasHandle_t create_handle() {
+  cublasHandle_t handle = nullptr;
+  HEDDLE_CUDA_CHECK(cublasCreate(&handle));
+  return handle;
 }
-
-class HandleLease {
- public:
-  explicit HandleLease(Device device) : device_(device.index) {
-    {
-      const std::lock_guard lock(handles().mutex);
-      std::vector<cublasHandle_t>& idle = handles().idle[device_];
-      if (!idle.empty()) {
-        handle_ = idle.back();
-        idle.pop_back();
-        return;
-      }
-    }
-    HEDDLE_CUDA_CHECK(cublasCreate(&handle_));
-  }
-  ~HandleLease() {
-    const std::lock_guard lock(handles().mutex);
-    handles().idle[device_].push_back(handle_);
-  }
-  HandleLease(const HandleLease&) = delete;
-  HandleLease& operator=(const HandleLease&) = delete;
-
-  cublasHandle_t get() const { return handle_; }
-
- private:
-  int device_;
-  cublasHandle_t handle_ = nullptr;
-};
 
 int64_t workspace_bytes(Device device) {
   int major = 0;
@@ -116,7 +80,7 @@ void run(const Gemm& gemm, StreamRef stream) {
   const auto as_int = [](int64_t size) { return static_cast<int>(size); };
   const cudaDataType type = data_type(gemm.dtype);
   const float alpha = 1.0F;
-  const HandleLease handle(stream.device());
+  const HandleLease<cublasHandle_t, &create_handle> handle(stream);
   const DeviceScratch workspace(workspace_bytes(stream.device()), stream);
   HEDDLE_CUDA_CHECK(cublasSetStream(handle.get(), stream.get()));  // forgets the workspace
   HEDDLE_CUDA_CHECK(cublasSetWorkspace(handle.get(), workspace.data(),

@@ -95,7 +95,7 @@ Tensor backward_data(const Conv2dGeometry& g, const Tensor& dy, const Tensor& w)
   Tensor dx = Tensor::empty({g.batch, g.in_channels, g.in_h, g.in_w}, g.dtype,
                             MemoryFormat::kChannelsLast, dy.device());
   const Conv2dBackwardDataArgs args{g, dx.raw_data(), dy.raw_data(), w.raw_data()};
-  HEDDLE_DISPATCH_VENDOR(dy.device(), conv2d_backward_data, args);
+  HEDDLE_DISPATCH_VENDORS(dy.device(), conv2d_backward_data, args, cudnn);
   return dx;
 }
 
@@ -109,7 +109,7 @@ Gradients backward_weight(const Conv2dGeometry& g, const Tensor& dy, const Tenso
     db = Tensor::empty({g.out_channels}, g.dtype, MemoryFormat::kContiguous, dy.device());
   const Conv2dBackwardWeightArgs args{g, dw.raw_data(), with_bias ? db.raw_data() : nullptr,
                                       x.raw_data(), dy.raw_data()};
-  HEDDLE_DISPATCH_VENDOR(dy.device(), conv2d_backward_weight, args);
+  HEDDLE_DISPATCH_VENDORS(dy.device(), conv2d_backward_weight, args, cudnn);
   return {dw, db};
 }
 
@@ -130,7 +130,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                w.raw_data(),
                                b.defined() ? b.raw_data() : nullptr,
                                options.fuse_relu};
-  HEDDLE_DISPATCH_VENDOR(x.device(), conv2d_forward, args);
+  HEDDLE_DISPATCH_VENDORS(x.device(), conv2d_forward, args, cudnn);
 
   std::vector<Tensor> inputs{x, weight};
   if (bias.defined()) inputs.push_back(bias);

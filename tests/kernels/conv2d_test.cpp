@@ -1,85 +1,15 @@
 #include "heddle/kernels/conv2d.h"
 
 #include "heddle/kernels/device/conv2d.h"
-#include "heddle/tests/kernels/product_oracle.h"
+#include "heddle/tests/kernels/conv2d_oracle.h"
 
 namespace heddle {
 namespace {
 
 using namespace testing;
 
-struct Pair {
-  int64_t h = 0, w = 0;
-};
-
-struct Case {
-  Pair image, kernel;
-  int64_t batch = 1, in = 1, out = 1, groups = 1;
-  Pair stride{1, 1}, pad{0, 0}, dilation{1, 1};
-};
-
-int64_t output_size(int64_t in, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation) {
-  return (in + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1;
-}
-
-Conv2dGeometry geometry_of(DType dtype, const Case& c) {
-  Conv2dGeometry g;
-  g.dtype = dtype;
-  g.batch = c.batch;
-  g.in_h = c.image.h;
-  g.in_w = c.image.w;
-  g.in_channels = c.in;
-  g.out_channels = c.out;
-  g.kernel_h = c.kernel.h;
-  g.kernel_w = c.kernel.w;
-  g.stride_h = c.stride.h;
-  g.stride_w = c.stride.w;
-  g.pad_h = c.pad.h;
-  g.pad_w = c.pad.w;
-  g.dilation_h = c.dilation.h;
-  g.dilation_w = c.dilation.w;
-  g.groups = c.groups;
-  g.out_h = output_size(g.in_h, g.kernel_h, g.stride_h, g.pad_h, g.dilation_h);
-  g.out_w = output_size(g.in_w, g.kernel_w, g.stride_w, g.pad_w, g.dilation_w);
-  return g;
-}
-
-struct Tensors {
-  Conv2dGeometry g;
-  Mirror x, w, dy, bias;
-
-  Tensors(const Conv2dGeometry& geometry, int64_t offset)
-      : g(geometry),
-        x(g.dtype, {g.batch * g.in_h * g.in_w * g.in_channels}, offset),
-        w(g.dtype, {g.out_channels * g.kernel_h * g.kernel_w * g.in_channels / g.groups}, offset),
-        dy(g.dtype, {g.batch * g.out_h * g.out_w * g.out_channels}, offset),
-        bias(g.dtype, {g.out_channels}, offset) {
-    uint64_t seed = 1;
-    for (Mirror* array : {&x, &w, &dy, &bias}) array->fill_random(seed++);
-  }
-};
-
-/// Calls f(x, w, y) with the offsets of each product of the convolution: y += x w.
-template <class F>
-void each_product(const Conv2dGeometry& g, const F& f) {
-  const int64_t in = g.in_channels / g.groups;
-  const int64_t out = g.out_channels / g.groups;
-  for (int64_t n = 0; n < g.batch; ++n)
-    for (int64_t p = 0; p < g.out_h; ++p)
-      for (int64_t q = 0; q < g.out_w; ++q)
-        for (int64_t i = 0; i < g.kernel_h; ++i)
-          for (int64_t j = 0; j < g.kernel_w; ++j) {
-            const int64_t h = p * g.stride_h - g.pad_h + i * g.dilation_h;
-            const int64_t w = q * g.stride_w - g.pad_w + j * g.dilation_w;
-            if (h < 0 || h >= g.in_h || w < 0 || w >= g.in_w) continue;
-            for (int64_t o = 0; o < g.out_channels; ++o)
-              for (int64_t c = 0; c < in; ++c)
-                f(static_cast<size_t>(((n * g.in_h + h) * g.in_w + w) * g.in_channels +
-                                      o / out * in + c),
-                  static_cast<size_t>(((o * g.kernel_h + i) * g.kernel_w + j) * in + c),
-                  static_cast<size_t>(((n * g.out_h + p) * g.out_w + q) * g.out_channels + o));
-          }
-}
+using Case = ConvCase;
+using Tensors = ConvTensors;
 
 void check_forward(const Tensors& t, bool with_bias, bool relu, int64_t offset) {
   const Conv2dGeometry& g = t.g;
@@ -89,16 +19,7 @@ void check_forward(const Tensors& t, bool with_bias, bool relu, int64_t offset) 
   cuda::conv2d_forward({g, y.device_data(), t.x.device_data(), t.w.device_data(),
                         with_bias ? t.bias.device_data() : nullptr, relu},
                        test_stream());
-  const std::vector<double> x = to_doubles(t.x, t.x.n());
-  const std::vector<double> w = to_doubles(t.w, t.w.n());
-  const std::vector<double> bias = to_doubles(t.bias, t.bias.n());
-  std::vector<double> expected(static_cast<size_t>(y.n()), 0.0);
-  each_product(g, [&](size_t ix, size_t iw, size_t iy) { expected[iy] += x[ix] * w[iw]; });
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (with_bias) expected[i] += bias[i % bias.size()];
-    if (relu) expected[i] = std::max(0.0, expected[i]);
-  }
-  expect(y, expected);
+  expect(y, forward_oracle(t, with_bias, relu));
   CHECK_SAME(y, product_tolerance(g.dtype, g.kernel_h * g.kernel_w * g.in_channels));
 }
 
@@ -112,19 +33,10 @@ void check_backward(const Tensors& t, int64_t offset) {
   cuda::conv2d_backward_weight(
       {g, dw.device_data(), db.device_data(), t.x.device_data(), t.dy.device_data()},
       test_stream());
-  const std::vector<double> x = to_doubles(t.x, t.x.n());
-  const std::vector<double> w = to_doubles(t.w, t.w.n());
-  const std::vector<double> dy = to_doubles(t.dy, t.dy.n());
-  std::vector<double> of_x(x.size(), 0.0), of_w(w.size(), 0.0),
-      of_bias(static_cast<size_t>(g.out_channels), 0.0);
-  each_product(g, [&](size_t ix, size_t iw, size_t iy) {
-    of_x[ix] += dy[iy] * w[iw];
-    of_w[iw] += dy[iy] * x[ix];
-  });
-  for (size_t i = 0; i < dy.size(); ++i) of_bias[i % of_bias.size()] += dy[i];
-  expect(dx, of_x);
-  expect(dw, of_w);
-  expect(db, of_bias);
+  const ConvGradients expected = backward_oracle(t);
+  expect(dx, expected.x);
+  expect(dw, expected.w);
+  expect(db, expected.bias);
   const int64_t pixels = g.batch * g.out_h * g.out_w;
   CHECK_SAME(dx, product_tolerance(g.dtype, g.kernel_h * g.kernel_w * g.out_channels));
   CHECK_SAME(dw, product_tolerance(g.dtype, pixels));

@@ -1,0 +1,357 @@
+#include <algorithm>
+
+#include "cudnn_graph.h"
+#include "memory.h"
+
+namespace cudasim {
+namespace {
+
+constexpr int64_t kWorkspaceBytes = 512;  // asked for so that callers must have some
+
+size_t size_of(cudnnBackendAttributeType_t type) {
+  switch (type) {
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_VOID_PTR:
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
+    case CUDNN_TYPE_INT64:
+      return 8;
+    case CUDNN_TYPE_DATA_TYPE:
+    case CUDNN_TYPE_FLOAT:
+    case CUDNN_TYPE_CONVOLUTION_MODE:
+    case CUDNN_TYPE_HEUR_MODE:
+    case CUDNN_TYPE_NUMERICAL_NOTE:
+      return 4;
+  }
+  return 0;
+}
+
+/// The type that an attribute is set with.
+cudnnBackendAttributeType_t type_of(cudnnBackendAttributeName_t name) {
+  switch (name) {
+    case CUDNN_ATTR_CONVOLUTION_COMP_TYPE:
+    case CUDNN_ATTR_TENSOR_DATA_TYPE:
+      return CUDNN_TYPE_DATA_TYPE;
+    case CUDNN_ATTR_CONVOLUTION_CONV_MODE:
+      return CUDNN_TYPE_CONVOLUTION_MODE;
+    case CUDNN_ATTR_ENGINEHEUR_MODE:
+      return CUDNN_TYPE_HEUR_MODE;
+    case CUDNN_ATTR_EXECUTION_PLAN_HANDLE:
+    case CUDNN_ATTR_OPERATIONGRAPH_HANDLE:
+      return CUDNN_TYPE_HANDLE;
+    case CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS:
+    case CUDNN_ATTR_VARIANT_PACK_WORKSPACE:
+      return CUDNN_TYPE_VOID_PTR;
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA:
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA:
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA:
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA:
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA:
+    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA:
+      return CUDNN_TYPE_FLOAT;
+    case CUDNN_ATTR_CONVOLUTION_DILATIONS:
+    case CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES:
+    case CUDNN_ATTR_CONVOLUTION_POST_PADDINGS:
+    case CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS:
+    case CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS:
+    case CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT:
+    case CUDNN_ATTR_TENSOR_DIMENSIONS:
+    case CUDNN_ATTR_TENSOR_STRIDES:
+    case CUDNN_ATTR_TENSOR_UNIQUE_ID:
+    case CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS:
+      return CUDNN_TYPE_INT64;
+    default:
+      return CUDNN_TYPE_BACKEND_DESCRIPTOR;
+  }
+}
+
+using Names = std::vector<cudnnBackendAttributeName_t>;
+
+/// What must be set before a descriptor can be finalized.
+Names required(cudnnBackendDescriptorType_t type) {
+  switch (type) {
+    case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR:
+      return {CUDNN_ATTR_CONVOLUTION_COMP_TYPE,     CUDNN_ATTR_CONVOLUTION_CONV_MODE,
+              CUDNN_ATTR_CONVOLUTION_DILATIONS,     CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
+              CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
+              CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS};
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
+      return {CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH};
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
+      return {CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG};
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+      return {
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+      };
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
+      return {CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_OPS};
+    case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
+      return {CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+              CUDNN_ATTR_VARIANT_PACK_WORKSPACE};
+    case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
+      return {CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_ATTR_TENSOR_DATA_TYPE,
+              CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_ATTR_TENSOR_UNIQUE_ID};
+    case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
+    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
+      break;  // filled by the heuristic
+  }
+  return {};
+}
+
+bool is_convolution(cudnnBackendDescriptorType_t type) {
+  return type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
+         type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
+         type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+}
+
+/// Where an operation's parts stand: the numbers of the three kinds are alike.
+struct OperationNames {
+  cudnnBackendAttributeName_t x, w, y, convolution, alpha, beta;
+};
+
+OperationNames names_of(cudnnBackendDescriptorType_t type) {
+  switch (type) {
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+    default:
+      return {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+  }
+}
+
+StandInTensor tensor_of(const BackendDescriptor& descriptor) {
+  StandInTensor t;
+  t.type = descriptor.get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
+  for (size_t i = 0; i < 4; ++i) {
+    t.sizes[i] = descriptor.get<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, i);
+    t.strides[i] = descriptor.get<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, i);
+  }
+  return t;
+}
+
+cudnnStatus_t check(const BackendDescriptor& d) {
+  for (const cudnnBackendAttributeName_t name : required(d.type)) {
+    if (!d.has(name)) return CUDNN_STATUS_BAD_PARAM;
+  }
+  if (d.type == CUDNN_BACKEND_TENSOR_DESCRIPTOR &&
+      (d.attributes.at(CUDNN_ATTR_TENSOR_DIMENSIONS).count != 4 ||
+       d.attributes.at(CUDNN_ATTR_TENSOR_STRIDES).count != 4)) {
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  }
+  if (d.type == CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR &&
+      (d.get<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS) != 2 ||
+       d.get<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION ||
+       d.get<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE) != CUDNN_DATA_FLOAT)) {
+    return CUDNN_STATUS_NOT_SUPPORTED;
+  }
+  for (const auto& [name, attribute] : d.attributes) {
+    if (attribute.type == CUDNN_TYPE_BACKEND_DESCRIPTOR && !d.child(name).finalized) {
+      return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+    }
+  }
+  if (is_convolution(d.type) && !convolution_of(d).fits()) {
+    return CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+/// Hands out the engines that a heuristic proposes.
+void fill_proposals(const BackendDescriptor& heuristic, int64_t capacity, int64_t* count,
+                    void* elements) {
+  const bool all =
+      heuristic.get<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_A;
+  const std::vector<Engine> engines =
+      all ? std::vector{Engine::kOtherBits, Engine::kTensorCores, Engine::kPlain}
+          : std::vector{Engine::kPlain};
+  *count = static_cast<int64_t>(engines.size());
+  if (capacity == 0) return;
+  *count = std::min(*count, capacity);
+  for (int64_t i = 0; i < *count; ++i) {
+    BackendDescriptor& out = *static_cast<BackendDescriptor**>(elements)[i];
+    const BackendDescriptor* graph = &heuristic.child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+    out.engine = engines[static_cast<size_t>(i)];
+    const char* bytes = reinterpret_cast<const char*>(&graph);
+    out.attributes[CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH] = {
+        CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, std::vector<char>(bytes, bytes + sizeof(graph))};
+    out.finalized = true;
+  }
+}
+
+void fill_notes(Engine engine, int64_t* count, void* elements) {
+  *count = engine == Engine::kPlain ? 0 : 1;
+  if (*count == 1) {
+    *static_cast<cudnnBackendNumericalNote_t*>(elements) =
+        engine == Engine::kOtherBits ? CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC
+                                     : CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+  }
+}
+
+/// Gives the tensor its data, from the pack; null where there is none or it lies badly.
+bool bind(StandInTensor& tensor, const BackendDescriptor& descriptor,
+          const BackendDescriptor& pack) {
+  const int64_t id = descriptor.get<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
+  const int64_t n = pack.attributes.at(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS).count;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto at = static_cast<size_t>(i);
+    if (pack.get<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, at) != id) continue;
+    tensor.data = pack.get<char*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, at);
+  }
+  const int64_t alignment = descriptor.get<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+  return tensor.data != nullptr &&
+         reinterpret_cast<uintptr_t>(tensor.data) % static_cast<uintptr_t>(alignment) == 0;
+}
+
+cudnnStatus_t execute_plan(const cudnnContext* handle, const BackendDescriptor& plan,
+                           const BackendDescriptor& pack) {
+  void* const workspace = pack.get<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+  const Allocation* allocation = find_allocation(workspace);
+  if (allocation == nullptr || allocation->freed ||
+      !allocation->contains(workspace, static_cast<size_t>(kWorkspaceBytes))) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  const BackendDescriptor& configuration = plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  const BackendDescriptor& operation = configuration.child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)
+                                           .child(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  Convolution convolution = convolution_of(operation);
+  convolution.engine = configuration.engine;
+  const OperationNames names = names_of(operation.type);
+  if (!bind(convolution.x, operation.child(names.x), pack) ||
+      !bind(convolution.w, operation.child(names.w), pack) ||
+      !bind(convolution.y, operation.child(names.y), pack)) {
+    return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
+  }
+  return run_convolution(handle, convolution);
+}
+
+}  // namespace
+
+Convolution convolution_of(const BackendDescriptor& operation) {
+  const OperationNames names = names_of(operation.type);
+  const BackendDescriptor& settings = operation.child(names.convolution);
+  Convolution c;
+  c.kind = operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
+               ? ConvolutionKind::kForward
+           : operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR
+               ? ConvolutionKind::kData
+               : ConvolutionKind::kFilter;
+  c.x = tensor_of(operation.child(names.x));
+  c.w = tensor_of(operation.child(names.w));
+  c.y = tensor_of(operation.child(names.y));
+  c.alpha = operation.get<float>(names.alpha);
+  c.beta = operation.get<float>(names.beta);
+  for (size_t i = 0; i < 2; ++i) {
+    c.stride[i] = settings.get<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, i);
+    c.pad[i] = settings.get<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, i);
+    c.dilation[i] = settings.get<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, i);
+  }
+  return c;
+}
+
+}  // namespace cudasim
+
+using cudasim::BackendDescriptor;
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t* descriptor) {
+  if (descriptor == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  *descriptor = new BackendDescriptor{.type = type};
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  delete static_cast<BackendDescriptor*>(descriptor);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void* elements) {
+  if (descriptor == nullptr || elements == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  BackendDescriptor& d = *static_cast<BackendDescriptor*>(descriptor);
+  if (d.finalized || count < 1) return CUDNN_STATUS_BAD_PARAM;
+  if (type != cudasim::type_of(name)) return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
+  const std::vector<cudnnBackendAttributeName_t> names = cudasim::required(d.type);
+  if (std::find(names.begin(), names.end(), name) == names.end()) return CUDNN_STATUS_BAD_PARAM;
+  const char* bytes = static_cast<const char*>(elements);
+  const auto n_bytes = static_cast<std::ptrdiff_t>(cudasim::size_of(type)) * count;
+  d.attributes[name] = {type, count, std::vector<char>(bytes, bytes + n_bytes)};
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t capacity,
+                                       int64_t* count, void* elements) {
+  if (descriptor == nullptr || count == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  const BackendDescriptor& d = *static_cast<BackendDescriptor*>(descriptor);
+  if (!d.finalized) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+  if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS && type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+    cudasim::fill_proposals(d, capacity, count, elements);
+  } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE && type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+    BackendDescriptor& engine = **static_cast<BackendDescriptor**>(elements);
+    engine.engine = d.engine;
+    engine.finalized = true;
+    *count = 1;
+  } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE && type == CUDNN_TYPE_NUMERICAL_NOTE) {
+    cudasim::fill_notes(d.engine, count, elements);
+  } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE && type == CUDNN_TYPE_INT64) {
+    *static_cast<int64_t*>(elements) = cudasim::kWorkspaceBytes;
+    *count = 1;
+  } else {
+    return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  if (descriptor == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  BackendDescriptor& d = *static_cast<BackendDescriptor*>(descriptor);
+  const cudnnStatus_t status = cudasim::check(d);
+  d.finalized = status == CUDNN_STATUS_SUCCESS;
+  return status;
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t pack) {
+  if (handle == nullptr) return CUDNN_STATUS_NOT_INITIALIZED;
+  if (plan == nullptr || pack == nullptr) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
+  const BackendDescriptor& p = *static_cast<BackendDescriptor*>(plan);
+  const BackendDescriptor& data = *static_cast<BackendDescriptor*>(pack);
+  if (!p.finalized || !data.finalized) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+  return cudasim::execute_plan(handle, p, data);
+}

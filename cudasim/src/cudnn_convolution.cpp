@@ -1,0 +1,167 @@
+#include <bit>
+
+#include "cudasim/bfloat16.h"
+#include "cudasim/half.h"
+#include "cudasim/helpers.h"
+#include "cudnn_graph.h"
+
+namespace cudasim {
+namespace {
+
+constexpr unsigned kThreads = 32;  // each computes every 32nd result
+
+/// The factor as the engine takes it: tensor cores keep 10 bits of a float's mantissa.
+float factor(Engine engine, cudnnDataType_t type, const char* place) {
+  const float value = load_element(type, place);
+  if (engine != Engine::kTensorCores || type != CUDNN_DATA_FLOAT) return value;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xFFFFE000U);
+}
+
+/// Tells the checkers of each element once, whoever reads it how often.
+void report_operand(const StandInTensor& t) {
+  for (int64_t i = threadIdx.x; i < t.n(); i += kThreads) {
+    const int64_t d = i % t.sizes[3];
+    const int64_t c = i / t.sizes[3] % t.sizes[2];
+    const int64_t b = i / (t.sizes[3] * t.sizes[2]) % t.sizes[1];
+    const int64_t a = i / (t.sizes[3] * t.sizes[2] * t.sizes[1]);
+    report_access(t.at(a, b, c, d), bytes_of(t.type), Access::kRead);
+  }
+}
+
+void write_result(const Convolution& p, const StandInTensor& t, char* place, float sum) {
+  float result = p.alpha * sum;
+  if (p.engine == Engine::kOtherBits) result *= 1.25F;  // a caller that takes it is found out
+  if (p.beta != 0.0F) {
+    report_access(place, bytes_of(t.type), Access::kRead);
+    result += p.beta * load_element(t.type, place);
+  }
+  report_access(place, bytes_of(t.type), Access::kWrite);
+  store_element(t.type, place, result);
+}
+
+/// Calls f(h, w) for the place in the image of row i and column j of the window at (p, q), where
+/// that is no padding.
+template <class F>
+void at_pixel(const Convolution& c, int64_t p, int64_t q, int64_t i, int64_t j, const F& f) {
+  const int64_t h = p * c.stride[0] - c.pad[0] + i * c.dilation[0];
+  const int64_t w = q * c.stride[1] - c.pad[1] + j * c.dilation[1];
+  if (h >= 0 && h < c.x.sizes[2] && w >= 0 && w < c.x.sizes[3]) f(h, w);
+}
+
+void forward_kernel(Convolution p) {
+  report_operand(p.x);
+  report_operand(p.w);
+  const int64_t out_of_group = p.y.sizes[1] / p.groups();
+  for (int64_t index = threadIdx.x; index < p.y.n(); index += kThreads) {
+    const int64_t q = index % p.y.sizes[3], r = index / p.y.sizes[3] % p.y.sizes[2];
+    const int64_t o = index / (p.y.sizes[3] * p.y.sizes[2]) % p.y.sizes[1];
+    const int64_t n = index / (p.y.sizes[3] * p.y.sizes[2] * p.y.sizes[1]);
+    float sum = 0.0F;
+    for (int64_t i = 0; i < p.w.sizes[2]; ++i) {
+      for (int64_t j = 0; j < p.w.sizes[3]; ++j) {
+        at_pixel(p, r, q, i, j, [&](int64_t h, int64_t w) {
+          for (int64_t c = 0; c < p.w.sizes[1]; ++c) {
+            sum +=
+                factor(p.engine, p.x.type, p.x.at(n, o / out_of_group * p.w.sizes[1] + c, h, w)) *
+                factor(p.engine, p.w.type, p.w.at(o, c, i, j));
+          }
+        });
+      }
+    }
+    write_result(p, p.y, p.y.at(n, o, r, q), sum);
+  }
+}
+
+void data_kernel(Convolution p) {
+  report_operand(p.y);
+  report_operand(p.w);
+  const int64_t out_of_group = p.y.sizes[1] / p.groups();
+  for (int64_t index = threadIdx.x; index < p.x.n(); index += kThreads) {
+    const int64_t w = index % p.x.sizes[3], h = index / p.x.sizes[3] % p.x.sizes[2];
+    const int64_t c = index / (p.x.sizes[3] * p.x.sizes[2]) % p.x.sizes[1];
+    const int64_t n = index / (p.x.sizes[3] * p.x.sizes[2] * p.x.sizes[1]);
+    const int64_t first = c / p.w.sizes[1] * out_of_group;
+    float sum = 0.0F;
+    for (int64_t i = 0; i < p.w.sizes[2]; ++i) {
+      const int64_t top = h + p.pad[0] - i * p.dilation[0];
+      if (top < 0 || top % p.stride[0] != 0 || top / p.stride[0] >= p.y.sizes[2]) continue;
+      for (int64_t j = 0; j < p.w.sizes[3]; ++j) {
+        const int64_t left = w + p.pad[1] - j * p.dilation[1];
+        if (left < 0 || left % p.stride[1] != 0 || left / p.stride[1] >= p.y.sizes[3]) continue;
+        for (int64_t o = first; o < first + out_of_group; ++o) {
+          sum += factor(p.engine, p.y.type, p.y.at(n, o, top / p.stride[0], left / p.stride[1])) *
+                 factor(p.engine, p.w.type, p.w.at(o, c % p.w.sizes[1], i, j));
+        }
+      }
+    }
+    write_result(p, p.x, p.x.at(n, c, h, w), sum);
+  }
+}
+
+void filter_kernel(Convolution p) {
+  report_operand(p.x);
+  report_operand(p.y);
+  const int64_t out_of_group = p.y.sizes[1] / p.groups();
+  for (int64_t index = threadIdx.x; index < p.w.n(); index += kThreads) {
+    const int64_t j = index % p.w.sizes[3], i = index / p.w.sizes[3] % p.w.sizes[2];
+    const int64_t c = index / (p.w.sizes[3] * p.w.sizes[2]) % p.w.sizes[1];
+    const int64_t o = index / (p.w.sizes[3] * p.w.sizes[2] * p.w.sizes[1]);
+    float sum = 0.0F;
+    for (int64_t n = 0; n < p.y.sizes[0]; ++n) {
+      for (int64_t r = 0; r < p.y.sizes[2]; ++r) {
+        for (int64_t q = 0; q < p.y.sizes[3]; ++q) {
+          at_pixel(p, r, q, i, j, [&](int64_t h, int64_t w) {
+            sum +=
+                factor(p.engine, p.x.type, p.x.at(n, o / out_of_group * p.w.sizes[1] + c, h, w)) *
+                factor(p.engine, p.y.type, p.y.at(n, o, r, q));
+          });
+        }
+      }
+    }
+    write_result(p, p.w, p.w.at(o, c, i, j), sum);
+  }
+}
+
+}  // namespace
+
+size_t bytes_of(cudnnDataType_t type) { return type == CUDNN_DATA_FLOAT ? 4 : 2; }
+
+float load_element(cudnnDataType_t type, const char* place) {
+  if (type == CUDNN_DATA_FLOAT) return *reinterpret_cast<const float*>(place);
+  const uint16_t bits = *reinterpret_cast<const uint16_t*>(place);
+  return type == CUDNN_DATA_HALF ? half_to_float(bits) : bfloat16_to_float(bits);
+}
+
+void store_element(cudnnDataType_t type, char* place, float value) {
+  if (type == CUDNN_DATA_FLOAT) {
+    *reinterpret_cast<float*>(place) = value;
+  } else {
+    *reinterpret_cast<uint16_t*>(place) =
+        type == CUDNN_DATA_HALF ? half_from_float(value) : bfloat16_from_float(value);
+  }
+}
+
+bool Convolution::fits() const {
+  const auto out = [&](int axis) {
+    return (x.sizes[axis + 2] + 2 * pad[axis] - dilation[axis] * (w.sizes[axis + 2] - 1) - 1) /
+               stride[axis] +
+           1;
+  };
+  return w.sizes[1] > 0 && x.sizes[1] % w.sizes[1] == 0 && w.sizes[0] % groups() == 0 &&
+         y.sizes[0] == x.sizes[0] && y.sizes[1] == w.sizes[0] && y.sizes[2] == out(0) &&
+         y.sizes[3] == out(1);
+}
+
+cudnnStatus_t run_convolution(const cudnnContext* handle, const Convolution& convolution) {
+  switch (convolution.kind) {
+    case ConvolutionKind::kForward:
+      return launch_stand_in(handle, kThreads, forward_kernel, convolution);
+    case ConvolutionKind::kData:
+      return launch_stand_in(handle, kThreads, data_kernel, convolution);
+    case ConvolutionKind::kFilter:
+      return launch_stand_in(handle, kThreads, filter_kernel, convolution);
+  }
+  return CUDNN_STATUS_NOT_SUPPORTED;
+}
+
+}  // namespace cudasim

@@ -1,0 +1,100 @@
+#pragma once
+
+// What the stand-ins of cuDNN share.
+#include <cudnn.h>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <vector>
+
+struct cudnnContext {
+  int device = 0;
+  cudaStream_t stream = nullptr;
+};
+
+namespace cudasim {
+
+/// An element of a tensor, in memory that a kernel of the stand-in reads and writes.
+float load_element(cudnnDataType_t type, const char* place);
+void store_element(cudnnDataType_t type, char* place, float value);
+size_t bytes_of(cudnnDataType_t type);
+
+/// Launches on the handle's stream; a handle belongs to the device that it was made on.
+template <class Kernel, class Argument>
+cudnnStatus_t launch_stand_in(const cudnnContext* handle, unsigned threads, Kernel* kernel,
+                              const Argument& argument) {
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess || device != handle->device) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = 1;
+  config.blockDim = threads;
+  config.stream = handle->stream;
+  return cudaLaunchKernelEx(&config, kernel, argument) == cudaSuccess
+             ? CUDNN_STATUS_SUCCESS
+             : CUDNN_STATUS_EXECUTION_FAILED;
+}
+
+/// A tensor of four dimensions, in logical order (N, C, H, W).
+struct StandInTensor {
+  char* data = nullptr;
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  int64_t sizes[4] = {};
+  int64_t strides[4] = {};
+
+  int64_t n() const { return sizes[0] * sizes[1] * sizes[2] * sizes[3]; }
+  char* at(int64_t a, int64_t b, int64_t c, int64_t d) const {
+    return data +
+           static_cast<size_t>(a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3]) *
+               bytes_of(type);
+  }
+};
+
+enum class ConvolutionKind { kForward, kData, kFilter };
+enum class Engine : int64_t { kOtherBits, kTensorCores, kPlain };
+
+struct Convolution {
+  ConvolutionKind kind = ConvolutionKind::kForward;
+  Engine engine = Engine::kPlain;
+  StandInTensor x, w, y;  // images and filters, or their gradients
+  int64_t stride[2] = {}, pad[2] = {}, dilation[2] = {};
+  float alpha = 1.0F, beta = 0.0F;
+
+  int64_t groups() const { return x.sizes[1] / w.sizes[1]; }
+  bool fits() const;
+};
+
+cudnnStatus_t run_convolution(const cudnnContext* handle, const Convolution& convolution);
+
+/// A descriptor of the backend: its attributes as they were set, in bytes.
+struct BackendDescriptor {
+  struct Attribute {
+    cudnnBackendAttributeType_t type;
+    int64_t count;
+    std::vector<char> bytes;
+  };
+
+  cudnnBackendDescriptorType_t type;
+  bool finalized = false;
+  std::map<cudnnBackendAttributeName_t, Attribute> attributes;
+  Engine engine = Engine::kPlain;  // of an engine and of a configuration
+
+  bool has(cudnnBackendAttributeName_t name) const { return attributes.count(name) == 1; }
+  template <class T>
+  T get(cudnnBackendAttributeName_t name, size_t index = 0) const {
+    T value{};
+    const Attribute& attribute = attributes.at(name);
+    std::memcpy(&value, attribute.bytes.data() + index * sizeof(T), sizeof(T));
+    return value;
+  }
+  const BackendDescriptor& child(cudnnBackendAttributeName_t name) const {
+    return *get<const BackendDescriptor*>(name);
+  }
+};
+
+/// The convolution that an operation describes, without data.
+Convolution convolution_of(const BackendDescriptor& operation);
+
+}  // namespace cudasim

@@ -1,0 +1,92 @@
+#pragma once
+
+// What the *_cudnn.cpp share; for them alone. A graph of cuDNN's backend: tensors, an operation on
+// them, and the plan of the first engine that the library proposes and that we accept.
+#include <cudnn.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heddle/core/cuda_check.h"
+#include "heddle/core/dtype.h"
+#include "heddle/core/stream.h"
+
+namespace heddle::detail {
+
+/// HEDDLE_CUDA_CHECK of a cuDNN call.
+void check_cuda(cudnnStatus_t status, const char* call, const char* file, int line);
+
+}  // namespace heddle::detail
+
+namespace heddle::cudnn {
+
+cudnnDataType_t data_type(DType dtype);  ///< Errors: not float32, float16 or bfloat16.
+bool takes(DType dtype);
+
+/// A descriptor of the backend, destroyed with its owner.
+class Descriptor {
+ public:
+  explicit Descriptor(cudnnBackendDescriptorType_t type);
+
+  Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<int64_t>& values);
+  Descriptor& set(cudnnBackendAttributeName_t name, int64_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, float value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& value);
+  Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<void*>& pointers);
+  void finalize();
+  cudnnStatus_t try_to_finalize();
+
+  cudnnBackendDescriptor_t get() const { return handle_.get(); }
+
+ private:
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t count,
+                  const void* values);
+
+  struct Destroy {
+    void operator()(void* descriptor) const noexcept;
+  };
+  std::unique_ptr<void, Destroy> handle_;
+};
+
+/// Sizes and strides in logical order (N, C, ...); `alignment` in bytes of where the data lies.
+Descriptor tensor(int64_t id, DType dtype, const std::vector<int64_t>& sizes,
+                  const std::vector<int64_t>& strides, int64_t alignment);
+/// The dense channels-last strides of (N, C, H, W).
+std::vector<int64_t> channels_last(const std::vector<int64_t>& sizes);
+/// The largest power of two up to 16 that all pointers are multiples of.
+int64_t common_alignment(const std::vector<const void*>& pointers);
+
+using Bindings = std::vector<std::pair<int64_t, const void*>>;  ///< a tensor's id, and its data
+
+/// How to compute one operation: runs on any stream of the device it was made for.
+class Plan {
+ public:
+  /// Of the operation that is the last of `descriptors`; the ones before are what it refers to.
+  /// Null where no engine computes it with the same bits each run, sums in float32, and, for
+  /// float32, products in float32 too (no TF32).
+  static std::shared_ptr<const Plan> make(std::vector<Descriptor> descriptors, DType dtype,
+                                          StreamRef stream);
+
+  void run(const Bindings& bindings, StreamRef stream) const;
+
+ private:
+  Plan(std::vector<Descriptor> descriptors, int64_t workspace_bytes)
+      : descriptors_(std::move(descriptors)), workspace_bytes_(workspace_bytes) {}
+
+  std::vector<Descriptor> descriptors_;  // the last is the execution plan
+  int64_t workspace_bytes_;
+};
+
+/// The plan that `make` made first for this key on the stream's device; null where there is none.
+std::shared_ptr<const Plan> find_plan(const std::string& key, StreamRef stream,
+                                      const std::function<std::shared_ptr<const Plan>()>& make);
+
+}  // namespace heddle::cudnn

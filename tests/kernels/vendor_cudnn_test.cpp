@@ -1,0 +1,99 @@
+// The cuDNN versions, over cudasim's stand-in of it, against plain float64 loops: layouts, strides,
+// and which engines are taken.
+#include "heddle/core/memory.h"
+#include "heddle/kernels/dispatch.h"
+#include "heddle/tests/kernels/conv2d_oracle.h"
+#include "heddle/tests/support/provider_scope.h"
+
+namespace heddle {
+namespace {
+
+using namespace testing;
+
+void check_convolution(DType dtype, const ConvCase& c, int64_t offset) {
+  const ConvTensors t(geometry_of(dtype, c), offset);
+  const Conv2dGeometry& g = t.g;
+  CAPTURE(g.key(), offset);
+  for (const bool bias_and_relu : {false, true}) {
+    Mirror y(dtype, {t.dy.n()}, offset);
+    fill_nan(y);
+    const Conv2dForwardArgs args{g,
+                                 y.device_data(),
+                                 t.x.device_data(),
+                                 t.w.device_data(),
+                                 bias_and_relu ? t.bias.device_data() : nullptr,
+                                 bias_and_relu};
+    REQUIRE(cudnn::conv2d_forward_supports(args, test_stream()));
+    cudnn::conv2d_forward(args, test_stream());
+    expect(y, forward_oracle(t, bias_and_relu, bias_and_relu));
+    CHECK_SAME(y, product_tolerance(dtype, g.kernel_h * g.kernel_w * g.in_channels));
+  }
+  Mirror dx(dtype, {t.x.n()}, offset), dw(dtype, {t.w.n()}, offset),
+      db(dtype, {g.out_channels}, offset);
+  for (Mirror* result : {&dx, &dw, &db}) fill_nan(*result);
+  cudnn::conv2d_backward_data({g, dx.device_data(), t.dy.device_data(), t.w.device_data()},
+                              test_stream());
+  cudnn::conv2d_backward_weight(
+      {g, dw.device_data(), db.device_data(), t.x.device_data(), t.dy.device_data()},
+      test_stream());
+  const ConvGradients expected = backward_oracle(t);
+  expect(dx, expected.x);
+  expect(dw, expected.w);
+  expect(db, expected.bias);
+  CHECK_SAME(dx, product_tolerance(dtype, g.kernel_h * g.kernel_w * g.out_channels));
+  CHECK_SAME(dw, product_tolerance(dtype, g.batch * g.out_h * g.out_w));
+  CHECK_SAME(db, product_tolerance(dtype, g.batch * g.out_h * g.out_w));
+}
+
+TEST_CASE("convolution by cuDNN: forward and all gradients") {
+  const std::vector<ConvCase> cases{
+      {.image = {1, 1}, .kernel = {1, 1}},
+      {.image = {6, 5}, .kernel = {3, 3}, .batch = 2, .in = 3, .out = 4, .pad = {1, 1}},
+      {.image = {7, 9},
+       .kernel = {3, 2},
+       .batch = 2,
+       .in = 2,
+       .out = 3,
+       .stride = {2, 3},
+       .pad = {1, 0},
+       .dilation = {1, 2}},
+      {.image = {5, 4}, .kernel = {3, 3}, .in = 4, .out = 6, .groups = 2, .pad = {1, 1}},
+  };
+  for (const DType dtype : device_floats())
+    for (const ConvCase& c : cases)
+      for (const int64_t offset : {0, 1}) check_convolution(dtype, c, offset);
+}
+
+TEST_CASE("what cuDNN cannot take is left to the native kernels") {
+  Conv2dGeometry g = geometry_of(DType::kFloat64, {.image = {2, 2}, .kernel = {1, 1}});
+  REQUIRE_FALSE(
+      cudnn::conv2d_forward_supports({g, nullptr, nullptr, nullptr, nullptr}, test_stream()));
+  g.dtype = DType::kFloat32;
+  g.batch = 0;
+  REQUIRE_FALSE(
+      cudnn::conv2d_backward_data_supports({g, nullptr, nullptr, nullptr}, test_stream()));
+}
+
+/// Bytes that a convolution takes beside its operands: the stand-in's plans ask for some.
+int64_t scratch_of_convolution(Provider provider) {
+  const test::ProviderScope scope(provider);
+  const ConvTensors t(
+      geometry_of(DType::kFloat32, {.image = {3, 3}, .kernel = {3, 3}, .in = 8, .out = 2}), 0);
+  Mirror y(DType::kFloat32, {t.dy.n()});
+  memory::reset_peak(kTestDevice);
+  const int64_t before = memory::stats(kTestDevice).in_use;
+  const Conv2dForwardArgs args{t.g, y.device_data(), t.x.device_data(), t.w.device_data(), nullptr};
+  HEDDLE_DISPATCH_VENDORS(kTestDevice, conv2d_forward, args, cudnn);
+  expect(y, forward_oracle(t, false, false));
+  CHECK_SAME(y, product_tolerance(DType::kFloat32, 72));
+  return memory::stats(kTestDevice).peak_in_use - before;
+}
+
+TEST_CASE("the provider setting chooses cuDNN on a device") {
+  REQUIRE(scratch_of_convolution(Provider::kVendor) >= 512);
+  REQUIRE(scratch_of_convolution(Provider::kNative) < 512);
+  REQUIRE(scratch_of_convolution(Provider::kAuto) < 512);  // cudasim cannot time
+}
+
+}  // namespace
+}  // namespace heddle
