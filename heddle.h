@@ -60,3 +60,6 @@
 #include "heddle/nn/optim/sgd.h"
 #include "heddle/nn/state.h"
 #include "heddle/nn/summary.h"
+#include "heddle/parallel/exchange.h"
+#include "heddle/parallel/exchange_plan.h"
+#include "heddle/parallel/links.h"

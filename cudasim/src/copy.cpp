@@ -1,8 +1,11 @@
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <memory>
 
 #include "capture.h"
 #include "cudasim/runtime_api.h"
+#include "cudasim/traffic.h"
 #include "error.h"
 #include "happens_before.h"
 #include "order_findings.h"
@@ -101,8 +104,18 @@ void tell_observer(const Copy& copy, const std::byte* from, const std::byte* to,
   }
 }
 
+/// By source and target, the host being the first.
+std::array<std::array<std::atomic<int64_t>, kMaxDevices + 1>, kMaxDevices + 1> copied;
+
+std::atomic<int64_t>& copied_between(int from, int to) {
+  return copied[static_cast<size_t>(from < 0 ? 0 : from + 1)]
+               [static_cast<size_t>(to < 0 ? 0 : to + 1)];
+}
+
 void run_copy(const Copy& copy) {
   const Shape& shape = copy.shape;
+  copied_between(device_of_address(copy.source), device_of_address(copy.destination)) +=
+      static_cast<int64_t>(shape.bytes());
   const std::byte* from = copy.source;
   const size_t source_pitch = copy.staged ? shape.width : shape.source_pitch;
   if (copy.staged) {
@@ -212,6 +225,14 @@ bool devices_match(const void* pointer, int device) {
 }
 
 }  // namespace
+
+int64_t copied_bytes(int from, int to) { return copied_between(from, to); }
+
+void clear_copied_bytes() {
+  for (auto& row : copied)
+    for (std::atomic<int64_t>& bytes : row) bytes = 0;
+}
+
 }  // namespace cudasim
 
 using cudasim::Lock;

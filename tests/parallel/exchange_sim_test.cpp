@@ -1,0 +1,204 @@
+// The exchange between virtual devices, whenever the queued work runs.
+#include <cudasim/control.h>
+#include <cudasim/order.h>
+#include <cudasim/traffic.h>
+
+#include "heddle/kernels/tree_sum.h"
+#include "heddle/nn/ops.h"
+#include "heddle/parallel/exchange.h"
+#include "heddle/tests/parallel/exchange_cases.h"
+#include "heddle/tests/support/catch.h"
+
+namespace heddle {
+namespace {
+
+enum class Peers { kAll, kNone, kOnePairMissing };
+
+/// Puts schedule and peer access back as the program began.
+class MachineScope {
+ public:
+  MachineScope(cudasim::Schedule schedule, uint64_t seed, Peers peers = Peers::kAll) {
+    cudasim::set_schedule(schedule, seed);
+    if (peers == Peers::kNone) set_all(false);
+    if (peers == Peers::kOnePairMissing) set_pair(0, 1, false);
+  }
+  ~MachineScope() {
+    const cudasim::Machine machine = cudasim::machine();
+    cudasim::set_schedule(machine.schedule, machine.seed);
+    set_all(true);
+  }
+
+ private:
+  static void set_pair(int a, int b, bool possible) {
+    cudasim::set_peer_access(a, b, possible);
+    cudasim::set_peer_access(b, a, possible);
+  }
+  static void set_all(bool possible) {
+    const int n = cudasim::machine().n_devices;
+    for (int a = 0; a < n; ++a)
+      for (int b = a + 1; b < n; ++b) set_pair(a, b, possible);
+  }
+};
+
+std::vector<Device> devices_of(int n) {
+  std::vector<Device> devices;
+  for (int i = 0; i < n; ++i) devices.push_back({DeviceType::kCuda, i});
+  return devices;
+}
+
+using Results = std::vector<std::vector<float>>;  // of each replica
+
+/// Replicas that keep their tensors and streams over several exchanges.
+class Replicas {
+ public:
+  Replicas(ExchangeKind kind, int n)
+      : devices_(devices_of(n)), exchange_(kind, devices_, Links::of(devices_)) {
+    for (const Device device : devices_) streams_.emplace_back(device);
+    for (const Stream& stream : streams_) refs_.push_back(stream);
+  }
+
+  /// Two exchanges in a row: the second's gradients are written over the first's sums as soon as
+  /// the streams allow, with no host in between.
+  std::vector<Results> exchange_twice(int64_t elements) {
+    std::vector<std::vector<Tensor>> fresh(2), sums(2);
+    std::vector<Tensor> flats;
+    for (size_t r = 0; r < devices_.size(); ++r) {
+      const StreamGuard guard(refs_[r]);
+      for (int round = 0; round < 2; ++round)
+        fresh[static_cast<size_t>(round)].push_back(
+            to(Tensor::from(gradient_of(static_cast<int>(r), elements, round), {elements}),
+               devices_[r]));
+      flats.push_back(
+          Tensor::empty({elements}, DType::kFloat32, MemoryFormat::kContiguous, devices_[r]));
+    }
+    for (size_t round = 0; round < 2; ++round) {
+      for (size_t r = 0; r < devices_.size(); ++r) {
+        const StreamGuard guard(refs_[r]);
+        copy_(flats[r], fresh[round][r]);
+      }
+      exchange_.all_reduce(flats, refs_);
+      for (size_t r = 0; r < devices_.size(); ++r) {
+        const StreamGuard guard(refs_[r]);
+        sums[round].push_back(clone(flats[r]));
+      }
+    }
+    return {read(sums[0]), read(sums[1])};
+  }
+
+ private:
+  Results read(const std::vector<Tensor>& tensors) const {
+    Results results;
+    for (size_t r = 0; r < tensors.size(); ++r) {
+      const StreamGuard guard(refs_[r]);
+      results.push_back(tensors[r].to_vector<float>());
+    }
+    return results;
+  }
+
+  std::vector<Device> devices_;
+  Exchange exchange_;
+  std::vector<Stream> streams_;
+  std::vector<StreamRef> refs_;
+};
+
+void check_exchange(ExchangeKind kind, int n, Peers peers, cudasim::Schedule schedule,
+                    uint64_t seed) {
+  const MachineScope scope(schedule, seed, peers);
+  Replicas replicas(kind, n);
+  for (const int64_t elements : {0, 3, 8 * n, 301}) {
+    INFO(exchange_kind_name(kind) << ", " << n << " replicas, peers " << static_cast<int>(peers)
+                                  << ", schedule " << static_cast<int>(schedule) << ", seed "
+                                  << seed << ", " << elements << " elements");
+    const std::vector<Results> results = replicas.exchange_twice(elements);
+    for (int round = 0; round < 2; ++round)
+      CHECK(fault_of(kind, results[static_cast<size_t>(round)], expected_sum(n, elements, round)) ==
+            "");
+  }
+}
+
+void check_all(cudasim::Schedule schedule, uint64_t seed) {
+  for (const ExchangeKind kind : kExchangeKinds)
+    for (int n = 1; n <= 8; ++n)
+      for (const Peers peers : {Peers::kAll, Peers::kNone, Peers::kOnePairMissing})
+        check_exchange(kind, n, peers, schedule, seed);
+  CHECK(cudasim::order_findings().empty());
+}
+
+TEST_CASE("Virtual devices exchange, eagerly and as late as may be", "[device][sim][exchange]") {
+  check_all(cudasim::Schedule::kEager, 1);
+  check_all(cudasim::Schedule::kLatest, 1);
+}
+
+TEST_CASE("Virtual devices exchange in random orders", "[device][sim][exchange]") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {  // pairwise over what check_all takes in full
+    const auto kind = kExchangeKinds[seed % 3];
+    const auto peers = static_cast<Peers>(seed / 3 % 3);
+    check_exchange(kind, static_cast<int>(seed % 8) + 1, peers, cudasim::Schedule::kRandom, seed);
+    check_exchange(ExchangeKind::kDirect, 8 - static_cast<int>(seed % 7), peers,
+                   cudasim::Schedule::kRandom, seed);
+  }
+  CHECK(cudasim::order_findings().empty());
+}
+
+TEST_CASE("Virtual devices exchange in many random orders", "[device][sim][exchange][slow]") {
+  for (uint64_t seed = 1; seed <= 200; ++seed) check_all(cudasim::Schedule::kRandom, seed);
+}
+
+int64_t copied_from_and_to(int device, int n, bool sent) {
+  int64_t bytes = 0;
+  for (int other = 0; other < n; ++other)
+    if (other != device)
+      bytes += sent ? cudasim::copied_bytes(device, other) : cudasim::copied_bytes(other, device);
+  return bytes;
+}
+
+TEST_CASE("Each device sends and takes 2(N-1)/N of the bytes", "[device][sim][exchange]") {
+  const MachineScope scope(cudasim::Schedule::kEager, 1);
+  for (const ExchangeKind kind : {ExchangeKind::kDirect, ExchangeKind::kRing}) {
+    for (int n = 2; n <= 8; ++n) {
+      const int64_t elements = 840L * 4;  // every number of parts divides it
+      Replicas replicas(kind, n);
+      cudasim::clear_copied_bytes();
+      (void)replicas.exchange_twice(elements);
+      for (int device = 0; device < n; ++device) {
+        INFO(exchange_kind_name(kind) << ", device " << device << " of " << n);
+        const double twice = 2 * least_bytes(n, elements);
+        CHECK(static_cast<double>(copied_from_and_to(device, n, true)) == Approx(twice));
+        CHECK(static_cast<double>(copied_from_and_to(device, n, false)) == Approx(twice));
+      }
+    }
+  }
+}
+
+TEST_CASE("Without peer access no copy goes from device to device", "[device][sim][exchange]") {
+  const MachineScope scope(cudasim::Schedule::kEager, 1, Peers::kNone);
+  Replicas replicas(ExchangeKind::kDirect, 4);
+  cudasim::clear_copied_bytes();
+  (void)replicas.exchange_twice(64);
+  for (int a = 0; a < 4; ++a)
+    for (int b = 0; b < 4; ++b)
+      if (a != b) CHECK(cudasim::copied_bytes(a, b) == 0);
+  CHECK(cudasim::copied_bytes(0, cudasim::kHost) > 0);
+}
+
+TEST_CASE("The device's tree sum has a plain loop's bits", "[device][sim][exchange]") {
+  const Device device{DeviceType::kCuda, 0};
+  for (int n = 1; n <= TreeSumArgs::kMaxInputs; ++n) {
+    for (const int64_t first : {0, 1}) {  // aligned or not
+      std::vector<Tensor> inputs;
+      TreeSumArgs args{};
+      args.n = 2100 - first;
+      for (int k = 0; k < n; ++k)
+        inputs.push_back(to(Tensor::from(gradient_of(k, 2100), {2100}), device));
+      for (const Tensor& input : inputs) args.x[args.n_inputs++] = input.data<float>() + first;
+      args.y = inputs[0].data<float>() + first;
+      cuda::tree_sum(args, current_stream(device));
+      std::vector<float> expected = expected_sum(n, 2100).tree;
+      if (first == 1) expected[0] = gradient_of(0, 2100)[0];
+      CHECK(inputs[0].to_vector<float>() == expected);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heddle
