@@ -7,23 +7,25 @@
 #include "heddle/nn/optim/adam.h"
 #include "heddle/nn/optim/sgd.h"
 #include "heddle/tests/support/catch.h"
+#include "heddle/tests/support/device.h"
 
 namespace heddle {
 namespace {
 
 Tensor parameter(const std::vector<float>& values, const std::string& name = "w") {
-  Tensor tensor = Tensor::from(values, {static_cast<int64_t>(values.size())});
+  Tensor tensor =
+      testing::on_test_device(Tensor::from(values, {static_cast<int64_t>(values.size())}));
   tensor.set_requires_grad();
   tensor.set_name(name);
   return tensor;
 }
 
 void step_with(Optimizer& optimizer, const Tensor& theta, float gradient) {
-  theta.set_grad(Tensor::from(std::vector<float>{gradient}, {1}));
+  theta.set_grad(testing::on_test_device(Tensor::from(std::vector<float>{gradient}, {1})));
   optimizer.step();
 }
 
-TEST_CASE("Adam: epsilon stands outside the root and is not scaled") {  // NU-8
+TEST_CASE("NU-8, Adam: epsilon stands outside the root and is not scaled", "[device]") {
   const Tensor theta = parameter({1.0F});
   Adam adam({theta}, {.lr = 0.1, .eps = 1e-3});
   step_with(adam, theta, 0.01F);
@@ -32,7 +34,7 @@ TEST_CASE("Adam: epsilon stands outside the root and is not scaled") {  // NU-8
   CHECK(theta.item() == Approx(0.8181818).epsilon(1e-5));
 }
 
-TEST_CASE("Adam adds weight decay to the gradient, AdamW decouples it") {  // NU-8
+TEST_CASE("NU-8: Adam adds weight decay to the gradient, AdamW decouples it", "[device]") {
   const Tensor a = parameter({1.0F});
   Adam adam({a}, {.lr = 0.1, .weight_decay = 0.1});
   step_with(adam, a, 0.0F);
@@ -43,7 +45,7 @@ TEST_CASE("Adam adds weight decay to the gradient, AdamW decouples it") {  // NU
   CHECK(b.item() == Approx(0.99).epsilon(1e-5));
 }
 
-TEST_CASE("optimizer: a fresh one takes over moments and counts") {  // CK-5
+TEST_CASE("optimizer: a fresh one takes over moments and counts", "[device]") {  // CK-5
   const Tensor theta = parameter({1.0F});
   Adam adam({theta}, {.lr = 0.1});
   for (int i = 0; i < 5; ++i) step_with(adam, theta, 1.0F);

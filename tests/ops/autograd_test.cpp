@@ -12,15 +12,17 @@ namespace {
 using namespace testing;
 
 Tensor leaf(const std::vector<float>& values, const Shape& shape) {
-  Tensor x = Tensor::from<float>(values, shape);
+  Tensor x = on_test_device(Tensor::from<float>(values, shape));
   x.set_requires_grad();
   return x;
 }
 
-Tensor counted(const Shape& shape) { return reshape(arange(numel(shape), DType::kFloat32), shape); }
+Tensor counted(const Shape& shape) {
+  return reshape(arange(numel(shape), DType::kFloat32, test_device()), shape);
+}
 
 TEST_CASE("AG-1: a write to what a product saved is an error, to the product it is not",
-          "[mul][add_]") {
+          "[device][mul][add_]") {
   const std::string stale = "is needed for a gradient, but it was written in place";
   Tensor a = leaf({1, 2, 3}, {3});
   Tensor x = mul(a, 1.0);
@@ -57,7 +59,7 @@ TEST_CASE("AG-1: a write to what a product saved is an error, to the product it 
   CHECK(a.grad().to_vector<float>() == std::vector<float>{2, 4, 6});
 }
 
-TEST_CASE("AG-1: every op that saves something notices", "[copy_][fill_]") {
+TEST_CASE("AG-1: every op that saves something notices", "[device][copy_][fill_]") {
   const auto check_stale = [](auto&& op, bool writes_result) {
     Tensor a = leaf({1, 2, 3}, {3});
     Tensor x = mul(a, 1.0);
@@ -77,7 +79,7 @@ TEST_CASE("AG-1: every op that saves something notices", "[copy_][fill_]") {
   check_stale([](const Tensor& x) { return div(x, x); }, false);
 }
 
-TEST_CASE("AG-3: a node that is used twice passes on both gradients", "[add][mul]") {
+TEST_CASE("AG-3: a node that is used twice passes on both gradients", "[device][add][mul]") {
   Tensor x = leaf({2}, {});
   const Tensor y = mul(x, 3.0);
   add(mul(y, 2.0), mul(y, 5.0)).backward();
@@ -87,7 +89,8 @@ TEST_CASE("AG-3: a node that is used twice passes on both gradients", "[add][mul
   CHECK(z.grad().item() == 5.0);
 }
 
-TEST_CASE("AG-4: gradients are summed over the axes that were broadcast", "[mul][add][sum]") {
+TEST_CASE("AG-4: gradients are summed over the axes that were broadcast",
+          "[device][mul][add][sum]") {
   Tensor x = leaf({1, 2, 3, 4, 5, 6}, {2, 3});
   Tensor w = leaf({1, 1, 1}, {1, 3});
   sum(mul(x, w)).backward();
@@ -102,24 +105,26 @@ TEST_CASE("AG-4: gradients are summed over the axes that were broadcast", "[mul]
   CHECK(b.grad().to_vector<float>() == std::vector<float>{2, 2, 2});
 }
 
-TEST_CASE("AG-4: incoming gradients of stride 0 and of few elements", "[mean][cross_entropy]") {
-  Tensor logits = zeros({64, 2});
+TEST_CASE("AG-4: incoming gradients of stride 0 and of few elements",
+          "[device][mean][cross_entropy]") {
+  Tensor logits = on_test_device(zeros({64, 2}));
   logits.set_requires_grad();
-  sum(cross_entropy(logits, zeros({64}, DType::kInt64), {.reduction = Reduction::kNone}))
+  sum(cross_entropy(logits, on_test_device(zeros({64}, DType::kInt64)),
+                    {.reduction = Reduction::kNone}))
       .backward();
   const auto d = logits.grad().to_vector<float>();
   for (size_t i = 0; i < d.size(); ++i) CHECK(d[i] == (i % 2 == 0 ? -0.5F : 0.5F));
 
   Tensor x = counted({3, 2, 7, 7});
   x.set_requires_grad();
-  const Tensor g = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {3, 2});
+  const Tensor g = on_test_device(Tensor::from<float>({1, 2, 3, 4, 5, 6}, {3, 2}));
   mean(mean(x, {-1}), {-1}).backward(g);
   const auto dx = x.grad().to_vector<float>();
   for (size_t i = 0; i < dx.size(); ++i)
     CHECK(dx[i] == Approx(static_cast<double>(i / 49 + 1) / 49.0));
 }
 
-TEST_CASE("AG-4: through a transpose into a product", "[transpose][linear]") {
+TEST_CASE("AG-4: through a transpose into a product", "[device][transpose][linear]") {
   Tensor x = counted({5, 4});
   x.set_requires_grad();
   Tensor w = counted({3, 5});
@@ -135,7 +140,7 @@ TEST_CASE("AG-4: through a transpose into a product", "[transpose][linear]") {
   check_same_bits(dw, w.grad());
 }
 
-TEST_CASE("AG-5 (a): a second backward needs retain_graph, whatever was saved", "[mul]") {
+TEST_CASE("AG-5 (a): a second backward needs retain_graph, whatever was saved", "[device][mul]") {
   for (const bool saves : {true, false}) {
     Tensor x = leaf({2}, {});
     const auto loss = [&] { return saves ? mul(x, x) : mul(x, 3.0); };
@@ -153,32 +158,35 @@ TEST_CASE("AG-5 (a): a second backward needs retain_graph, whatever was saved", 
   }
 }
 
-TEST_CASE("AG-6: an empty batch goes through forward and backward", "[linear][conv2d][relu]") {
-  Tensor w = ones({3, 5});
-  Tensor b = ones({3});
+TEST_CASE("AG-6: an empty batch goes through forward and backward",
+          "[device][linear][conv2d][relu]") {
+  Tensor w = on_test_device(ones({3, 5}));
+  Tensor b = on_test_device(ones({3}));
   w.set_requires_grad();
   b.set_requires_grad();
-  const Tensor y = linear(zeros({0, 5}), w, b);
+  const Tensor y = linear(on_test_device(zeros({0, 5})), w, b);
   CHECK(y.shape() == Shape{0, 3});
   sum(y).backward();
   CHECK(w.grad().to_vector<float>() == std::vector<float>(15, 0));
   CHECK(b.grad().to_vector<float>() == std::vector<float>(3, 0));
 
-  Tensor kernel = ones({4, 3, 3, 3});
+  Tensor kernel = on_test_device(ones({4, 3, 3, 3}));
   kernel.set_requires_grad();
-  const Tensor image = conv2d(zeros({0, 3, 32, 32}), kernel, Tensor(), {.padding = {1, 1}});
+  const Tensor image =
+      conv2d(on_test_device(zeros({0, 3, 32, 32})), kernel, Tensor(), {.padding = {1, 1}});
   CHECK(image.shape() == Shape{0, 4, 32, 32});
   sum(max_pool2d(relu(image), {})).backward();
   CHECK(kernel.grad().to_vector<float>() == std::vector<float>(108, 0));
 
-  Tensor rows = zeros({0, 7});
+  Tensor rows = on_test_device(zeros({0, 7}));
   rows.set_requires_grad();
   sum(log_softmax(rows)).backward();
   CHECK(rows.grad().shape() == Shape{0, 7});
-  CHECK(relu(Tensor::from<float>({-1, 2}, {2})).to_vector<float>() == std::vector<float>{0, 2});
+  CHECK(relu(on_test_device(Tensor::from<float>({-1, 2}, {2}))).to_vector<float>() ==
+        std::vector<float>{0, 2});
 }
 
-TEST_CASE("gradients of two widths are added in the leaf's", "[to][add]") {
+TEST_CASE("gradients of two widths are added in the leaf's", "[device][to][add]") {
   Tensor x = leaf({1, 2}, {2});
   const Tensor half = to(x, DType::kFloat16);
   sum(add(mul(to(half, DType::kFloat32), 2.0), mul(x, 3.0))).backward();
@@ -186,8 +194,9 @@ TEST_CASE("gradients of two widths are added in the leaf's", "[to][add]") {
   CHECK(x.grad().to_vector<float>() == std::vector<float>{5, 5});
 }
 
-TEST_CASE("a gradient keeps the storage order of its leaf", "[contiguous][add]") {
-  Tensor x = Tensor::empty({2, 3, 4, 5}, DType::kFloat32, MemoryFormat::kChannelsLast);
+TEST_CASE("a gradient keeps the storage order of its leaf", "[device][contiguous][add]") {
+  Tensor x =
+      on_test_device(Tensor::empty({2, 3, 4, 5}, DType::kFloat32, MemoryFormat::kChannelsLast));
   fill_(x, 1.0);
   x.set_requires_grad();
   const Tensor dy = counted({2, 3, 4, 5});

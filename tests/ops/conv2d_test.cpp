@@ -1,6 +1,7 @@
 #include "heddle/kernels/conv2d.h"
 
 #include "heddle/nn/ops.h"
+#include "heddle/tests/support/device.h"
 #include "heddle/tests/support/product_cases.h"
 
 namespace heddle {
@@ -11,6 +12,8 @@ using test::largest_difference;
 using test::product_tolerance;
 using test::random_values;
 using test::SettingsGuard;
+using testing::on_test_device;
+using testing::test_device;
 
 int64_t out_size(int64_t in, int64_t k, int64_t stride, int64_t pad, int64_t dilation) {
   return (in + 2 * pad - dilation * (k - 1) - 1) / stride + 1;
@@ -230,31 +233,31 @@ TEST_CASE("conv2d: long pixel sums in several parts agree with float64 sums") {
   check_row<float>({1, 96, 16, 16, 200, 3, 3, 1, 1, 1, 1});
 }
 
-TEST_CASE("conv2d: ReLU in the epilogue, NaN passes") {
+TEST_CASE("conv2d: ReLU in the epilogue, NaN passes", "[device]") {
   const SettingsGuard guard;
   for (const cpu::Isa isa : cpu::available_isas()) {
     cpu::set_active_isa(isa);
     for (const int64_t o : {3, 32, 48}) {
-      Tensor x = randn({2, 5, 6, 6}, Rng(1, RngPurpose::kUser));
-      const Tensor w = randn({o, 5, 3, 3}, Rng(2, RngPurpose::kUser));
-      const Tensor b = randn({o}, Rng(3, RngPurpose::kUser));
+      const Tensor x = on_test_device(randn({2, 5, 6, 6}, Rng(1, RngPurpose::kUser)));
+      const Tensor w = on_test_device(randn({o, 5, 3, 3}, Rng(2, RngPurpose::kUser)));
+      const Tensor b = on_test_device(randn({o}, Rng(3, RngPurpose::kUser)));
       const Tensor plain = conv2d(x, w, b, {.padding = {1, 1}});
       const Tensor fused = conv2d(x, w, b, {.padding = {1, 1}, .fuse_relu = true});
       CHECK(fused.to_vector<float>() == relu(plain).to_vector<float>());
     }
     const float nan = std::numeric_limits<float>::quiet_NaN();
-    const Tensor y =
-        conv2d(full({1, 1, 1, 1}, double(nan)), ones({40, 1, 1, 1}), {}, {.fuse_relu = true});
+    const Tensor y = conv2d(on_test_device(full({1, 1, 1, 1}, double(nan))),
+                            on_test_device(ones({40, 1, 1, 1})), {}, {.fuse_relu = true});
     for (const float value : y.to_vector<float>()) CHECK(std::isnan(value));
   }
 }
 
-TEST_CASE("conv2d: known gradients of geometries that go wrong") {
+TEST_CASE("CV-1, conv2d: known gradients of geometries that go wrong", "[device]") {
   const SettingsGuard guard;
   for (const Known& known : known_gradients()) {
     INFO(known.name);
-    Tensor x = clone(known.x);
-    Tensor w = clone(known.w);
+    Tensor x = clone(on_test_device(known.x));
+    Tensor w = clone(on_test_device(known.w));
     x.set_requires_grad();
     w.set_requires_grad();
     const Tensor y = conv2d(x, w, {}, known.options);
@@ -304,10 +307,10 @@ TEST_CASE("conv2d: gradients agree with central differences") {
   }
 }
 
-TEST_CASE("conv2d: only the gradients that are asked for") {
+TEST_CASE("conv2d: only the gradients that are asked for", "[device]") {
   const SettingsGuard guard;
-  const Tensor x = randn({2, 3, 5, 5}, Rng(1, RngPurpose::kUser));
-  Tensor w = randn({4, 3, 3, 3}, Rng(2, RngPurpose::kUser));
+  const Tensor x = on_test_device(randn({2, 3, 5, 5}, Rng(1, RngPurpose::kUser)));
+  Tensor w = on_test_device(randn({4, 3, 3, 3}, Rng(2, RngPurpose::kUser)));
   w.set_requires_grad();
   sum(conv2d(x, w, {})).backward();
   CHECK(w.grad().shape() == w.shape());
@@ -318,11 +321,11 @@ TEST_CASE("conv2d: only the gradients that are asked for") {
   CHECK(image.grad().defined());
 }
 
-TEST_CASE("conv2d: an empty batch gives zero gradients of full shape") {
+TEST_CASE("AG-6, conv2d: an empty batch gives zero gradients of full shape", "[device]") {
   const SettingsGuard guard;
-  Tensor x = zeros({0, 3, 32, 32});
-  Tensor w = ones({4, 3, 3, 3});
-  Tensor b = ones({4});
+  Tensor x = on_test_device(zeros({0, 3, 32, 32}));
+  Tensor w = on_test_device(ones({4, 3, 3, 3}));
+  Tensor b = on_test_device(ones({4}));
   for (Tensor* t : {&x, &w, &b}) t->set_requires_grad();
   const Tensor y = conv2d(x, w, b, {.padding = {1, 1}, .fuse_relu = true});
   CHECK(y.shape() == Shape({0, 4, 32, 32}));
@@ -330,28 +333,29 @@ TEST_CASE("conv2d: an empty batch gives zero gradients of full shape") {
   CHECK(x.grad().shape() == x.shape());
   CHECK(w.grad().to_vector<float>() == std::vector<float>(108, 0.0F));
   CHECK(b.grad().to_vector<float>() == std::vector<float>(4, 0.0F));
-  CHECK(relu(Tensor::from<float>({-1, 2}, {2})).to_vector<float>() == std::vector<float>{0, 2});
+  CHECK(relu(on_test_device(Tensor::from<float>({-1, 2}, {2}))).to_vector<float>() ==
+        std::vector<float>{0, 2});
 }
 
-TEST_CASE("conv2d: a weight that is a transposed view with an offset") {
+TEST_CASE("CV-6 (c), conv2d: a weight that is a transposed view with an offset", "[device]") {
   const SettingsGuard guard;
-  const Tensor base = arange(10, DType::kFloat32);
+  const Tensor base = arange(10, DType::kFloat32, test_device());
   const Tensor w = reshape(transpose(reshape(narrow(base, 0, 1, 4), {2, 2}), 0, 1), {1, 1, 2, 2});
   const Tensor view = base.as_strided({1, 1, 2, 2}, {4, 4, 1, 2}, 1);
-  const Tensor x = Tensor::from<float>({1, 2, 3, 4}, {1, 1, 2, 2});
+  const Tensor x = on_test_device(Tensor::from<float>({1, 2, 3, 4}, {1, 1, 2, 2}));
   CHECK(conv2d(x, w, {}).item() == 29.0);
   CHECK(conv2d(x, view, {}).item() == 29.0);
 }
 
-TEST_CASE("conv2d: gradients with any strides are read right") {
+TEST_CASE("conv2d: gradients with any strides are read right", "[device]") {
   const SettingsGuard guard;
-  Tensor w = randn({3, 2, 2, 2}, Rng(2, RngPurpose::kUser));
+  Tensor w = on_test_device(randn({3, 2, 2, 2}, Rng(2, RngPurpose::kUser)));
   w.set_requires_grad();
-  const Tensor x = randn({1, 2, 4, 5}, Rng(1, RngPurpose::kUser));
-  conv2d(x, w, {}).backward(expand(ones({1, 1, 1, 1}), {1, 3, 3, 4}));
+  const Tensor x = on_test_device(randn({1, 2, 4, 5}, Rng(1, RngPurpose::kUser)));
+  conv2d(x, w, {}).backward(expand(on_test_device(ones({1, 1, 1, 1})), {1, 3, 3, 4}));
   const std::vector<float> expanded = w.grad().to_vector<float>();
   w.set_grad({});
-  conv2d(x, w, {}).backward(ones({1, 3, 3, 4}));
+  conv2d(x, w, {}).backward(on_test_device(ones({1, 3, 3, 4})));
   CHECK(w.grad().to_vector<float>() == expanded);
 }
 
@@ -378,7 +382,10 @@ TEST_CASE("conv2d: 16-bit floats are computed in float32 and rounded once") {
   }
 }
 
-TEST_CASE("conv2d: what does not fit is refused with the sizes") {
+TEST_CASE("CV-3, conv2d: what does not fit is refused with the sizes", "[device]") {
+  const auto ones = [](const Shape& shape, DType dtype = DType::kFloat32) {
+    return heddle::ones(shape, dtype, test_device());
+  };
   const Tensor x = ones({1, 1, 2, 2});
   const auto message = [&](const Tensor& image, const Shape& w, const Conv2dOptions& options) {
     try {

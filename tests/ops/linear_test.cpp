@@ -1,6 +1,7 @@
 #include "heddle/kernels/linear.h"
 
 #include "heddle/nn/ops.h"
+#include "heddle/tests/support/device.h"
 #include "heddle/tests/support/product_cases.h"
 
 namespace heddle {
@@ -11,6 +12,8 @@ using test::largest_difference;
 using test::product_tolerance;
 using test::random_values;
 using test::SettingsGuard;
+using testing::on_test_device;
+using testing::test_device;
 
 struct Row {
   int64_t rows, in, out;
@@ -118,22 +121,23 @@ TEST_CASE("linear: the same bits for any number of threads") {
   }
 }
 
-TEST_CASE("linear: rows of odd length are summed to the last element") {
+TEST_CASE("CV-6 (b), linear: rows of odd length are summed to the last element", "[device]") {
   const SettingsGuard guard;
   for (const cpu::Isa isa : cpu::available_isas()) {
     cpu::set_active_isa(isa);
     for (const int64_t batch : {1, 3, 31, 33, 127, 129}) {
-      const Tensor y = linear(ones({batch, 785}), ones({10, 785}), {});
+      const Tensor y = linear(ones({batch, 785}, DType::kFloat32, test_device()),
+                              ones({10, 785}, DType::kFloat32, test_device()), {});
       CHECK(y.to_vector<float>() == std::vector<float>(static_cast<size_t>(batch * 10), 785.0F));
     }
   }
 }
 
-TEST_CASE("linear: an empty batch gives zero gradients of full shape") {
+TEST_CASE("AG-6, linear: an empty batch gives zero gradients of full shape", "[device]") {
   const SettingsGuard guard;
-  Tensor x = zeros({0, 5});
-  Tensor w = ones({3, 5});
-  Tensor b = ones({3});
+  Tensor x = on_test_device(zeros({0, 5}));
+  Tensor w = on_test_device(ones({3, 5}));
+  Tensor b = on_test_device(ones({3}));
   for (Tensor* t : {&x, &w, &b}) t->set_requires_grad();
   const Tensor y = linear(x, w, b);
   CHECK(y.shape() == Shape({0, 3}));
@@ -143,10 +147,10 @@ TEST_CASE("linear: an empty batch gives zero gradients of full shape") {
   CHECK(b.grad().to_vector<float>() == std::vector<float>(3, 0.0F));
 }
 
-TEST_CASE("linear: backward through a transpose equals the copy") {
+TEST_CASE("linear: backward through a transpose equals the copy", "[device]") {
   const SettingsGuard guard;
-  Tensor x = randn({5, 7}, Rng(1, RngPurpose::kUser));
-  Tensor w = randn({3, 5}, Rng(2, RngPurpose::kUser));
+  Tensor x = on_test_device(randn({5, 7}, Rng(1, RngPurpose::kUser)));
+  Tensor w = on_test_device(randn({3, 5}, Rng(2, RngPurpose::kUser)));
   x.set_requires_grad();
   w.set_requires_grad();
   sum(linear(transpose(x, 0, 1), w, {})).backward();
@@ -157,11 +161,11 @@ TEST_CASE("linear: backward through a transpose equals the copy") {
   CHECK(gradient_of(w) == dw);
 }
 
-TEST_CASE("linear: an image goes in as it is stored, the same as flattened") {
+TEST_CASE("linear: an image goes in as it is stored, the same as flattened", "[device]") {
   const SettingsGuard guard;
-  const Tensor x = randn({4, 3, 5, 6}, Rng(1, RngPurpose::kUser));
-  const Tensor w = randn({7, 3, 5, 6}, Rng(2, RngPurpose::kUser));
-  const Tensor b = randn({7}, Rng(3, RngPurpose::kUser));
+  const Tensor x = on_test_device(randn({4, 3, 5, 6}, Rng(1, RngPurpose::kUser)));
+  const Tensor w = on_test_device(randn({7, 3, 5, 6}, Rng(2, RngPurpose::kUser)));
+  const Tensor b = on_test_device(randn({7}, Rng(3, RngPurpose::kUser)));
   const std::vector<float> right =
       linear(reshape(x, {4, 90}), reshape(w, {7, 90}), b).to_vector<float>();
   for (const MemoryFormat x_format : {MemoryFormat::kContiguous, MemoryFormat::kChannelsLast})

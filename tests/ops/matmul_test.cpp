@@ -1,6 +1,7 @@
 #include "heddle/kernels/matmul.h"
 
 #include "heddle/nn/ops.h"
+#include "heddle/tests/support/device.h"
 #include "heddle/tests/support/product_cases.h"
 
 namespace heddle {
@@ -11,6 +12,8 @@ using test::largest_difference;
 using test::product_tolerance;
 using test::random_values;
 using test::SettingsGuard;
+using testing::on_test_device;
+using testing::test_device;
 
 struct Row {
   int64_t batch, m, n, k;
@@ -50,7 +53,7 @@ void check_row(const Row& r, bool a_turned, bool b_turned) {
 Tensor spread(const Shape& shape, uint64_t seed) {
   Shape wide = shape;
   wide[wide.size() - 1] *= 2;
-  const Tensor x = randn(wide, Rng(seed, RngPurpose::kUser));
+  const Tensor x = on_test_device(randn(wide, Rng(seed, RngPurpose::kUser)));
   Strides strides = x.strides();
   strides[strides.size() - 1] = 2;
   return x.as_strided(shape, strides, 0);
@@ -90,17 +93,18 @@ TEST_CASE("matmul: agrees with float64 sums for operands stored either way") {
   }
 }
 
-TEST_CASE("matmul: any strides") {
+TEST_CASE("matmul: any strides", "[device]") {
   const SettingsGuard guard;
   const Tensor a = spread({5, 40}, 1);
   const Tensor b = spread({40, 35}, 2);
   CHECK(matmul(a, b).to_vector<float>() == matmul(clone(a), clone(b)).to_vector<float>());
 }
 
-TEST_CASE("matmul: shapes, vectors and broadcasting follow PyTorch") {
+TEST_CASE("matmul: shapes, vectors and broadcasting follow PyTorch", "[device]") {
   const SettingsGuard guard;
-  const auto shape_of = [](const Shape& a, const Shape& b) {
-    return matmul(ones(a), ones(b)).shape();
+  const auto on_device = [](const Shape& shape) { return on_test_device(ones(shape)); };
+  const auto shape_of = [&](const Shape& a, const Shape& b) {
+    return matmul(on_device(a), on_device(b)).shape();
   };
   CHECK(shape_of({3}, {3}) == Shape{});
   CHECK(shape_of({2, 3}, {3}) == Shape({2}));
@@ -110,8 +114,10 @@ TEST_CASE("matmul: shapes, vectors and broadcasting follow PyTorch") {
   CHECK(shape_of({6, 1, 2, 3}, {5, 3, 4}) == Shape({6, 5, 2, 4}));
   CHECK(shape_of({5, 2, 3}, {3}) == Shape({5, 2}));
   CHECK(shape_of({2, 0}, {0, 4}) == Shape({2, 4}));
-  CHECK(matmul(ones({2, 0}), ones({0, 4})).to_vector<float>() == std::vector<float>(8, 0.0F));
-  CHECK(matmul(arange(3, DType::kFloat32), arange(3, DType::kFloat32)).item() == 5.0);
+  CHECK(matmul(on_device({2, 0}), on_device({0, 4})).to_vector<float>() ==
+        std::vector<float>(8, 0.0F));
+  CHECK(matmul(arange(3, DType::kFloat32, test_device()), arange(3, DType::kFloat32, test_device()))
+            .item() == 5.0);
 }
 
 TEST_CASE("matmul: gradients agree with central differences") {

@@ -165,7 +165,10 @@ TEST_CASE("The mean of a float16 image is summed in float32", "[device][pool2d]"
         Approx(60000.0).epsilon(1e-3));
 }
 
-TEST_CASE("Pooling refuses windows that do not fit", "[pool2d]") {
+TEST_CASE("CV-3: pooling refuses windows that do not fit", "[device][pool2d]") {
+  const auto zeros = [](const Shape& shape, DType dtype = DType::kFloat32) {
+    return heddle::zeros(shape, dtype, test_device());
+  };
   const Tensor x = zeros({1, 1, 2, 2});
   check_error(
       [&] {
@@ -185,9 +188,13 @@ TEST_CASE("Pooling refuses windows that do not fit", "[pool2d]") {
       },
       "stride 0 along H");
   check_error([&] { max_pool2d(x, {.kernel = {2, 0}}); }, "kernel is 0");
-  check_error([] { max_pool2d(zeros({1, 2, 2}), {}); }, "max_pool2d: x is (1, 2, 2)");
-  check_error([] { global_avg_pool2d(zeros({1, 2, 0, 2})); }, "global_avg_pool2d: x is (1, 2, 0");
-  check_error([] { avg_pool2d(zeros({1, 2, 2, 2}, DType::kInt64), {}); }, "avg_pool2d: x is int64");
+  check_error([&] { max_pool2d(zeros({1, 2, 2}), {}); }, "max_pool2d: x is (1, 2, 2)");
+  check_error([&] { global_avg_pool2d(zeros({1, 2, 0, 2})); }, "global_avg_pool2d: x is (1, 2, 0");
+  check_error(
+      [&] {
+        avg_pool2d(zeros({1, 2, 2, 2}, DType::kInt64), {});
+      },
+      "avg_pool2d: x is int64");
   const Tensor fits = max_pool2d(
       x, {.kernel = {3, 3}, .stride = std::pair<int64_t, int64_t>{1, 1}, .padding = {1, 1}});
   CHECK(fits.shape() == Shape{1, 1, 2, 2});
