@@ -55,6 +55,13 @@ if(Python3_FOUND AND CUDASIM_WITH_CHECKS AND TARGET heddle_sim_device
   set_tests_properties("build: what kernels call is theirs alone" PROPERTIES LABELS sim)
 endif()
 
+if(TARGET core_sim_tests)
+  add_test(NAME "sim core: with HEDDLE_SYNC=1 a kernel's fault is named at its launch"
+    COMMAND core_sim_tests "[sync]")
+  set_tests_properties("sim core: with HEDDLE_SYNC=1 a kernel's fault is named at its launch"
+    PROPERTIES LABELS sim ENVIRONMENT "HEDDLE_SYNC=1;CUDASIM_DEVICES=2")
+endif()
+
 if(Python3_FOUND AND NOT HEDDLE_SANITIZE)
   add_test(NAME "build: sources keep to the rules" COMMAND Python3::Interpreter
     ${PROJECT_SOURCE_DIR}/scripts/check_source.py)

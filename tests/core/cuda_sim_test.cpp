@@ -1,6 +1,8 @@
 // What only cudasim can show: faults on demand, late and random schedules, several devices.
 #include <cuda_runtime.h>
 
+#include <cstdlib>
+#include <string>
 #include <thread>
 
 #include <cudasim/control.h>
@@ -110,6 +112,45 @@ TEST_CASE("BU-2: a launch that fails names kernel, device and architectures", "[
           ContainsSubstring("the device has compute capability 8.0, this heddle was built for"));
   CHECK_THROWS_WITH(HEDDLE_CUDA_CHECK_LAUNCH(cudaErrorInvalidConfiguration, "wide_kernel", nullptr),
                     ContainsSubstring("wide_kernel: cudaErrorInvalidConfiguration"));
+}
+
+void faulty_kernel(int device) { cudasim::set_sticky_error(device, cudaErrorIllegalAddress); }
+void sound_kernel(int) {}
+
+void start(const char* name, void (*kernel)(int), StreamRef stream, unsigned n_threads = 1) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(1);
+  config.blockDim = dim3(n_threads);
+  config.stream = stream.get();
+  HEDDLE_CUDA_CHECK_LAUNCH(cudaLaunchKernelEx(&config, kernel, kFirst.index), name, stream.get());
+}
+
+TEST_CASE("BU-2: a block that no device takes never starts", "[device][sim]") {
+  const Stream stream(kFirst);
+  CHECK_THROWS_WITH(start("sound_kernel", sound_kernel, stream, 2048),
+                    ContainsSubstring("sound_kernel: cudaErrorInvalidConfiguration") &&
+                        ContainsSubstring("(device cuda:0)"));
+  CHECK_NOTHROW(start("sound_kernel", sound_kernel, stream, 1024));
+  CHECK_NOTHROW(stream.synchronize());
+}
+
+// ctest runs it with HEDDLE_SYNC=1 too.
+TEST_CASE("A kernel's fault is named at its launch where launches are waited for",
+          "[device][sim][sync]") {
+  const char* sync = std::getenv("HEDDLE_SYNC");
+  const ScheduleScope latest(cudasim::Schedule::kLatest);
+  const Stream stream(kFirst);
+  if (sync != nullptr && std::string(sync) == "1") {
+    start("sound_kernel", sound_kernel, stream);
+    CHECK_THROWS_WITH(start("faulty_kernel", faulty_kernel, stream),
+                      ContainsSubstring("faulty_kernel: cudaErrorIllegalAddress") &&
+                          ContainsSubstring("(device cuda:0)"));
+  } else {
+    CHECK_NOTHROW(start("faulty_kernel", faulty_kernel, stream));
+    CHECK_NOTHROW(start("sound_kernel", sound_kernel, stream));
+    CHECK_THROWS_WITH(stream.synchronize(), ContainsSubstring("cudaErrorIllegalAddress"));
+  }
+  cudasim::set_sticky_error(kFirst.index, cudaSuccess);
 }
 
 TEST_CASE("Failed calls name call, error, device and place", "[device][sim]") {

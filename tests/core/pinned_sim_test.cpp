@@ -1,6 +1,10 @@
 // Pinned memory under cudasim's check of order.
 #include <cuda_runtime.h>
 
+#include <cstring>
+#include <vector>
+
+#include <cudasim/control.h>
 #include <cudasim/order.h>
 #include "heddle/core/buffer.h"
 #include "heddle/core/pinned_buffer.h"
@@ -36,6 +40,40 @@ TEST_CASE("a use of pinned memory that was not recorded is found", "[device][sim
   REQUIRE(!found.empty());
   REQUIRE(found[0].fault == cudasim::OrderFault::kMissingWait);
   REQUIRE_THAT(to_text(found[0]), ContainsSubstring("the host (write)"));
+}
+
+/// Batch k is bytes of value k; what the device has of each when all is done.
+bool all_arrive(int n_batches) {
+  const Stream stream(kFirst);
+  const StreamGuard guard(stream);
+  std::vector<Buffer> batches;
+  for (int k = 0; k < n_batches; ++k) {
+    const PinnedBuffer slot(kBytes);
+    std::memset(slot.data(), k, kBytes);
+    batches.emplace_back(kBytes, stream);
+    memory::copy(batches.back().data(), kFirst, slot.data(), Device::cpu(), kBytes, false);
+    slot.record_use(stream);
+  }
+  std::vector<unsigned char> bytes(kBytes);
+  for (int k = 0; k < n_batches; ++k) {
+    memory::copy(bytes.data(), Device::cpu(), batches[static_cast<size_t>(k)].data(), kFirst,
+                 kBytes);
+    for (const unsigned char byte : bytes)
+      if (byte != k) return false;
+  }
+  return true;
+}
+
+TEST_CASE("DL-5: batches go whole through pinned memory, whenever copies run", "[device][sim]") {
+  const cudasim::Machine machine = cudasim::machine();
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    cudasim::set_schedule(cudasim::Schedule::kRandom, seed);
+    CHECK(all_arrive(64));
+  }
+  cudasim::set_schedule(cudasim::Schedule::kLatest, 1);
+  CHECK(all_arrive(64));
+  cudasim::set_schedule(machine.schedule, machine.seed);
 }
 
 }  // namespace
