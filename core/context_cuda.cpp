@@ -5,19 +5,17 @@
 #include <atomic>
 
 #include "heddle/core/cuda_devices.h"
+#include "heddle/core/cuda_memory.h"
 #include "heddle/core/device_guard.h"
 #include "heddle/core/memory_label.h"
 
 namespace heddle::cuda {
 namespace {
 
+using detail::bytes_text;
+
 constexpr int kMaxDevices = 64;
 constexpr size_t kListedBlocks = 5;  // in an out-of-memory error
-
-std::string bytes_text(int64_t bytes) {
-  const double mebibytes = static_cast<double>(bytes) / 1048576.0;
-  return bytes < 1048576 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} MiB", mebibytes);
-}
 
 cudaMemPool_t make_pool(int device) {
   cudaMemPoolProps properties{};
@@ -114,11 +112,10 @@ void Context::out_of_memory(int64_t asked) {
   const MemoryStats now = stats();
   size_t free = 0, total = 0;
   HEDDLE_CUDA_CHECK(cudaMemGetInfo(&free, &total));
-  const std::string label(MemoryLabel::current());
   throw OutOfMemory(fmt::format(
-      "memory: {} has no {} left{}{}: {} in use, {} more kept in the pool, {} of {} free{}",
-      device_.to_string(), bytes_text(asked), label.empty() ? "" : " for ", label,
-      bytes_text(now.in_use), bytes_text(std::max<int64_t>(0, now.held - now.in_use)),
+      "memory: {} has no {} left{}: {} in use, {} more kept in the pool, {} of {} free{}",
+      device_.to_string(), bytes_text(asked), detail::label_text(), bytes_text(now.in_use),
+      bytes_text(std::max<int64_t>(0, now.held - now.in_use)),
       bytes_text(static_cast<int64_t>(free)), bytes_text(static_cast<int64_t>(total)),
       largest_blocks()));
 }

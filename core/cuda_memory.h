@@ -1,8 +1,10 @@
 #pragma once
 
+#include <string>
+
 #include "heddle/core/memory.h"
 
-/// The CUDA side of core/memory.h. For core/ alone.
+/// The CUDA side of core/memory.h, and what both sides say. For core/ alone.
 namespace heddle::cuda {
 
 void* allocate(int64_t bytes, StreamRef stream);
@@ -16,3 +18,10 @@ void reset_peak(Device device);
 void release_cached(Device device);
 
 }  // namespace heddle::cuda
+
+namespace heddle::detail {
+
+std::string bytes_text(int64_t bytes);  // "100 bytes", "1.5 MiB"
+std::string label_text();               // " for conv1", where a MemoryLabel says so
+
+}  // namespace heddle::detail

@@ -12,6 +12,7 @@
 #include "heddle/core/cuda_memory.h"
 #include "heddle/core/flavour.h"
 #include "heddle/core/memory_guards.h"
+#include "heddle/core/memory_label.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define HEDDLE_ASAN 1
@@ -28,6 +29,17 @@
 #endif
 
 namespace heddle {
+
+std::string detail::bytes_text(int64_t bytes) {
+  const double mebibytes = static_cast<double>(bytes) / 1048576.0;
+  return bytes < 1048576 ? fmt::format("{} bytes", bytes) : fmt::format("{:.1f} MiB", mebibytes);
+}
+
+std::string detail::label_text() {
+  const std::string_view label = MemoryLabel::current();
+  return label.empty() ? "" : fmt::format(" for {}", label);
+}
+
 namespace {
 
 constexpr int64_t kAlignment = 64;
@@ -101,17 +113,19 @@ class Arena {
     const int64_t colour = large ? kAlignment * (++large_blocks_ % kColours) : 0;
     const int64_t alignment = large ? kHugePage : kAlignment;
     int64_t total = 0;
-    HEDDLE_CHECK(!__builtin_add_overflow(bytes, colour + alignment, &total),
-                 "memory: {} bytes asked, more than any machine has", bytes);
+    if (__builtin_add_overflow(bytes, colour + alignment, &total))
+      throw OutOfMemory(fmt::format("memory: {} bytes asked, more than any machine has", bytes));
     total = total / alignment * alignment;
     void* base = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(total));
     if (base == nullptr) {
       release_cached_locked();
       base = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(total));
     }
-    HEDDLE_CHECK(base != nullptr,
-                 "memory: the system has no {} bytes more; in use {}, highest so far {} bytes",
-                 bytes, stats_.in_use, stats_.peak_in_use);
+    if (base == nullptr)
+      throw OutOfMemory(
+          fmt::format("memory: the system has no {} left{}: {} in use, {} at the highest",
+                      detail::bytes_text(bytes), detail::label_text(),
+                      detail::bytes_text(stats_.in_use), detail::bytes_text(stats_.peak_in_use)));
     if (large) (void)madvise(base, static_cast<size_t>(total), MADV_HUGEPAGE);  // advice only
     void* data = static_cast<char*>(base) + colour;
     blocks_.emplace(data, Block{base, bytes});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "heddle/core/denormals.h"
+#include "heddle/core/memory_label.h"
 #include "heddle/kernels/host/parallel_for.h"
 #include "heddle/tests/support/catch.h"
 
@@ -66,8 +67,15 @@ TEST_CASE("A repeated pattern stops asking the system", "[memory]") {
 }
 
 TEST_CASE("More than the machine has is a clear error, and memory works afterwards", "[memory]") {
-  CHECK_THROWS_WITH(memory::allocate(kCpu, int64_t{1} << 60), ContainsSubstring("in use"));
-  CHECK_THROWS_WITH(memory::allocate(kCpu, INT64_MAX - 100), ContainsSubstring("asked"));
+  {
+    const MemoryLabel label("fc1");
+    CHECK_THROWS_WITH(memory::allocate(kCpu, int64_t{1} << 60),
+                      ContainsSubstring("no 1099511627776.0 MiB left for fc1: ") &&
+                          ContainsSubstring("in use") && !ContainsSubstring(".cpp"));
+  }
+  CHECK_THROWS_AS(memory::allocate(kCpu, int64_t{1} << 60), OutOfMemory);
+  CHECK_THROWS_WITH(memory::allocate(kCpu, INT64_MAX - 100),
+                    ContainsSubstring("asked") && !ContainsSubstring(".cpp"));
   CHECK_THROWS_WITH(memory::allocate(kCpu, -1), ContainsSubstring("-1 bytes"));
   memory::release(kCpu, memory::allocate(kCpu, 100));
 }
