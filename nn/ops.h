@@ -56,6 +56,7 @@ Tensor mul(const Tensor& a, const Tensor& b);
 Tensor div(const Tensor& a, const Tensor& b);
 Tensor add(const Tensor& a, double b);
 Tensor mul(const Tensor& a, double b);
+Tensor div(const Tensor& a, double b);
 void add_(Tensor& target, const Tensor& other, double alpha = 1.0);  ///< target += alpha * other
 void add_(Tensor& target, double value);
 void mul_(Tensor& target, const Tensor& other);
@@ -84,7 +85,7 @@ inline Tensor operator+(const Tensor& a, double b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, double b) { return add(a, -b); }
 inline Tensor operator*(const Tensor& a, double b) { return mul(a, b); }
 inline Tensor operator*(double a, const Tensor& b) { return mul(b, a); }
-inline Tensor operator/(const Tensor& a, double b) { return mul(a, 1.0 / b); }
+inline Tensor operator/(const Tensor& a, double b) { return div(a, b); }
 inline Tensor operator-(const Tensor& x) { return neg(x); }
 
 // Reductions ----------------------------------------------------------------------------------

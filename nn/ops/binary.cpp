@@ -149,6 +149,14 @@ Tensor mul(const Tensor& a, double b) {
   return y;
 }
 
+/// Divides by the number as the dtype has it, and so has the bits of one division; a whole number
+/// is divided as float32.
+Tensor div(const Tensor& a, double b) {
+  const DType dtype = is_floating(a.dtype()) ? a.dtype() : DType::kFloat32;
+  const Tensor divisor = full({}, b, dtype, a.device());
+  return div(a, divisor);
+}
+
 void add_(Tensor& target, const Tensor& other, double alpha) {
   const Tensor b = in_place_operand("add_", target, other);
   run(BinaryOp::kAdd, target, target, b, alpha);

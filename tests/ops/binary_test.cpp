@@ -125,6 +125,21 @@ TEST_CASE("integers are divided as float32", "[div]") {
   CHECK(y.to_vector<float>() == std::vector<float>{3.5F, -3.5F, INFINITY});
 }
 
+TEST_CASE("a number divides and is no reciprocal that multiplies", "[div]") {
+  std::vector<float> values(1000), expected(1000);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) + 0.5F;
+  for (size_t i = 0; i < values.size(); ++i) expected[i] = values[i] / 3.0F;
+  Tensor x = float32(values);
+  x.set_requires_grad();
+  const Tensor y = x / 3.0;
+  CHECK(y.to_vector<float>() == expected);
+  sum(y).backward();
+  CHECK(x.grad().to_vector<float>() == std::vector<float>(1000, 1.0F / 3.0F));
+  CHECK((Tensor::from<int64_t>({7, -1}, {2}) / 2.0).to_vector<float>() ==
+        std::vector<float>{3.5F, -0.5F});
+  CHECK((float32({1, 0}) / 0.0).to_vector<float>()[0] == INFINITY);
+}
+
 TEST_CASE("comparisons", "[device][eq][ne][lt][le][gt][ge]") {
   check_comparison("eq", eq, [](double a, double b) { return a == b ? 1.0 : 0.0; });
   check_comparison("ne", ne, [](double a, double b) { return a != b ? 1.0 : 0.0; });
