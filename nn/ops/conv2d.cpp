@@ -2,11 +2,10 @@
 
 #include <tuple>
 
-#include "heddle/core/tape.h"
 #include "heddle/kernels/dispatch.h"
 #include "heddle/nn/ops.h"
+#include "heddle/nn/ops/affine.h"
 #include "heddle/nn/ops/layout.h"
-#include "heddle/nn/ops/relu_mask.h"
 
 namespace heddle {
 namespace {
@@ -35,10 +34,6 @@ void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias,
   HEDDLE_CHECK(weight.dim() == 4, "conv2d: weight is {}, expected (O, C/groups, kH, kW)",
                weight.shape());
   HEDDLE_CHECK(is_floating(x.dtype()), "conv2d: x is {}, expected a floating dtype", x.dtype());
-  HEDDLE_CHECK(weight.dtype() == x.dtype(), "conv2d: weight is {} and x is {}, expected the same",
-               weight.dtype(), x.dtype());
-  HEDDLE_CHECK(weight.device() == x.device(), "conv2d: weight is on {} and x on {}",
-               weight.device().to_string(), x.device().to_string());
   check_between("stride", options.stride, 1);
   check_between("padding", options.padding, 0);
   check_between("dilation", options.dilation, 1);
@@ -49,13 +44,7 @@ void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias,
   HEDDLE_CHECK(weight.size(1) == x.size(1) / options.groups,
                "conv2d: weight has {} input channels, expected {} ({})", weight.size(1),
                x.size(1) / options.groups, describe(x, weight, options));
-  if (!bias.defined()) return;
-  HEDDLE_CHECK(bias.shape() == Shape({weight.size(0)}), "conv2d: bias is {}, expected {}",
-               bias.shape(), Shape({weight.size(0)}));
-  HEDDLE_CHECK(bias.dtype() == x.dtype(), "conv2d: bias is {} and x is {}, expected the same",
-               bias.dtype(), x.dtype());
-  HEDDLE_CHECK(bias.device() == x.device(), "conv2d: bias is on {} and x on {}",
-               bias.device().to_string(), x.device().to_string());
+  check_weight_and_bias("conv2d", x, weight, bias);
 }
 
 /// floor((in + 2 pad - dilation (k - 1) - 1) / stride) + 1, checked before the subtraction can go
@@ -132,28 +121,12 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                options.fuse_relu};
   HEDDLE_DISPATCH_VENDORS(x.device(), conv2d_forward, args, cudnn);
 
-  std::vector<Tensor> inputs{x, weight};
-  if (bias.defined()) inputs.push_back(bias);
-  if (!needs_grad(inputs)) return y;
-  const bool wants_dx = x.requires_grad();
-  const bool wants_db = bias.defined() && bias.requires_grad();
-  const bool wants_dw = weight.requires_grad() || wants_db;
-  record("conv2d", y, inputs,
-         [g, wants_dx, wants_dw, wants_db, n_inputs = inputs.size(),
-          saved_x = wants_dw ? SavedTensor(image) : SavedTensor(),
-          saved_w = wants_dx ? SavedTensor(w) : SavedTensor(),
-          saved_y = options.fuse_relu ? SavedTensor(y) : SavedTensor()](const Tensor& gradient) {
-           Tensor dy = dense(gradient, MemoryFormat::kChannelsLast);
-           if (saved_y.defined()) dy = mask_by_relu(dy, saved_y.get());
-           Gradients gradients(n_inputs);
-           if (wants_dx) gradients[0] = backward_data(g, dy, saved_w.get());
-           if (wants_dw) {
-             const Gradients dw_db = backward_weight(g, dy, saved_x.get(), wants_db);
-             gradients[1] = dw_db[0];
-             if (wants_db) gradients[2] = dw_db[1];
-           }
-           return gradients;
-         });
+  record_affine(
+      "conv2d", y, {x, weight, bias, image, w}, MemoryFormat::kChannelsLast, options.fuse_relu,
+      [g](const Tensor& dy, const Tensor& saved_w) { return backward_data(g, dy, saved_w); },
+      [g](const Tensor& dy, const Tensor& saved_x, bool with_bias) {
+        return backward_weight(g, dy, saved_x, with_bias);
+      });
   return y;
 }
 

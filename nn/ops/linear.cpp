@@ -1,10 +1,9 @@
 #include "heddle/kernels/linear.h"
 
-#include "heddle/core/tape.h"
 #include "heddle/kernels/dispatch.h"
 #include "heddle/nn/ops.h"
+#include "heddle/nn/ops/affine.h"
 #include "heddle/nn/ops/layout.h"
-#include "heddle/nn/ops/relu_mask.h"
 
 namespace heddle {
 namespace {
@@ -22,10 +21,6 @@ struct Layouts {
 
 void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   HEDDLE_CHECK(is_floating(x.dtype()), "linear: x is {}, expected a floating dtype", x.dtype());
-  HEDDLE_CHECK(weight.dtype() == x.dtype(), "linear: weight is {} and x is {}, expected the same",
-               weight.dtype(), x.dtype());
-  HEDDLE_CHECK(weight.device() == x.device(), "linear: weight is on {} and x on {}",
-               weight.device().to_string(), x.device().to_string());
   HEDDLE_CHECK(weight.dim() == 2 || weight.dim() == 4,
                "linear: weight is {}, expected (out, in) or (out, C, H, W)", weight.shape());
   if (weight.dim() == 2) {
@@ -38,13 +33,7 @@ void check_operands(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     HEDDLE_CHECK(same, "linear: x is {}, expected (N, {}, {}, {}) for weight {}", x.shape(),
                  weight.size(1), weight.size(2), weight.size(3), weight.shape());
   }
-  if (!bias.defined()) return;
-  HEDDLE_CHECK(bias.shape() == Shape({weight.size(0)}), "linear: bias is {}, expected {}",
-               bias.shape(), Shape({weight.size(0)}));
-  HEDDLE_CHECK(bias.dtype() == x.dtype(), "linear: bias is {} and x is {}, expected the same",
-               bias.dtype(), x.dtype());
-  HEDDLE_CHECK(bias.device() == x.device(), "linear: bias is on {} and x on {}",
-               bias.device().to_string(), x.device().to_string());
+  check_weight_and_bias("linear", x, weight, bias);
 }
 
 Shape output_shape(const Tensor& x, const Tensor& weight) {
@@ -108,28 +97,15 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool fu
                                fuse_relu};
   HEDDLE_DISPATCH_VENDORS(x.device(), linear_forward, args, cublas);
 
-  std::vector<Tensor> inputs{x, weight};
-  if (bias.defined()) inputs.push_back(bias);
-  if (!needs_grad(inputs)) return y;
-  const bool wants_dx = x.requires_grad();
-  const bool wants_db = bias.defined() && bias.requires_grad();
-  const bool wants_dw = weight.requires_grad() || wants_db;
-  record("linear", y, inputs,
-         [sizes, layouts = Layouts{x.shape(), weight.shape(), format}, wants_dx, wants_dw, wants_db,
-          n_inputs = inputs.size(), saved_x = wants_dw ? SavedTensor(input) : SavedTensor(),
-          saved_w = wants_dx ? SavedTensor(w) : SavedTensor(),
-          saved_y = fuse_relu ? SavedTensor(y) : SavedTensor()](const Tensor& gradient) {
-           Tensor dy = dense(gradient, MemoryFormat::kContiguous);
-           if (saved_y.defined()) dy = mask_by_relu(dy, saved_y.get());
-           Gradients gradients(n_inputs);
-           if (wants_dx) gradients[0] = backward_data(sizes, layouts, dy, saved_w.get());
-           if (wants_dw) {
-             const Gradients dw_db = backward_weight(sizes, layouts, dy, saved_x.get(), wants_db);
-             gradients[1] = dw_db[0];
-             if (wants_db) gradients[2] = dw_db[1];
-           }
-           return gradients;
-         });
+  const Layouts layouts{x.shape(), weight.shape(), format};
+  record_affine(
+      "linear", y, {x, weight, bias, input, w}, MemoryFormat::kContiguous, fuse_relu,
+      [sizes, layouts](const Tensor& dy, const Tensor& saved_w) {
+        return backward_data(sizes, layouts, dy, saved_w);
+      },
+      [sizes, layouts](const Tensor& dy, const Tensor& saved_x, bool with_bias) {
+        return backward_weight(sizes, layouts, dy, saved_x, with_bias);
+      });
   return y;
 }
 
