@@ -18,4 +18,10 @@ std::string first_layer_not_finite(Module& model, const Tensor& images) {
   return found.empty() ? "none (every layer's output is finite, the loss is not)" : found;
 }
 
+void check_state_finite(const Module& model) {
+  for (const auto& [name, tensor] : model.state())
+    if (is_floating(tensor.dtype()) && !all_finite(tensor))
+      fail("{} is not finite, and is not saved", name);
+}
+
 }  // namespace heddle::train_cifar

@@ -10,4 +10,7 @@ namespace heddle::train_cifar {
 /// output is not finite: "conv2 (Conv2d(32, 64, ...))". Says so where there is none.
 std::string first_layer_not_finite(Module& model, const Tensor& images);
 
+/// Errors: a parameter or buffer of the model has NaN or infinite elements; names it.
+void check_state_finite(const Module& model);
+
 }  // namespace heddle::train_cifar

@@ -170,6 +170,7 @@ void Trainer::save() {
   const std::string config = record.dump(2) + "\n";
   record["state"] = to_json(state_);
   try {
+    check_state_finite(parts_.model);
     save_checkpoint(parts_.folder.checkpoint(), parts_.model, parts_.optimizer, record);
   } catch (const Error& error) {
     const bool kept = std::filesystem::exists(parts_.folder.checkpoint());

@@ -119,6 +119,17 @@ TEST_CASE("a loss that is not finite ends the run with step and layer, and the l
   CHECK(ground.resume("run", {"--eval-only"}).exit_code == 0);
 }
 
+TEST_CASE("NU-7: weights that a last step made infinite are not saved") {
+  const TrainingGround ground;
+  // An epoch of one step: its loss is finite, and what it makes of the weights is not.
+  check_failed(ground.train("run", {"--lr", "3e38", "--weight-decay", "100", "--epochs", "1",
+                                    "--optimizer", "sgd", "--limit", "8", "--quiet"}),
+               {"step 1: ", "is not finite, and is not saved", "checkpoint is kept"});
+  for (const auto& [name, tensor] :
+       SafetensorsFile(ground / "run/checkpoint.safetensors").tensors())
+    if (is_floating(tensor.dtype())) CHECK(all_finite(tensor));
+}
+
 TEST_CASE("data that change under a run end it with one line") {
   const TrainingGround ground;
   Process process(train_cifar(ground.flags("run", {"--epochs", "100000", "--quiet"})));
