@@ -232,10 +232,14 @@ void fetch_any(const fs::path& archive, const DownloadOptions& options) {
     }
     problems += fmt::format("{}{}: {}", problems.empty() ? "" : "; ", url, problem);
   }
+  const int64_t kept = size_or_zero(part);
+  if (kept == 0) remove_file(part);
   fail(
-      "download: {} could not be fetched: {}. Without a network here: fetch it elsewhere, put it "
+      "download: {} could not be fetched: {}{}. Without a network here: fetch it elsewhere, put it "
       "into {}, and run this again",
-      options.archive, problems, archive.parent_path().string());
+      options.archive, problems,
+      kept == 0 ? "" : fmt::format(". Its first {} bytes are kept for the next try", kept),
+      archive.parent_path().string());
 }
 
 void start_curl() {
