@@ -26,10 +26,11 @@ Bench cpu_bench(const Options& options) {
   if (options.threads > 0) set_num_threads(static_cast<int>(options.threads));
   if (options.isa != "best") cpu::set_active_isa(cpu::parse_isa(options.isa));
   limit_onednn_to_active_isa();
-  return {Device::cpu(),
-          fmt::format("{}, {} threads, {}", describe_machine()["processor"].get<std::string>(),
-                      num_threads(), cpu::name_of(cpu::active_isa())),
-          host_seconds, measure_peaks()};
+  return {
+      Device::cpu(),
+      fmt::format("{}, {} thread{}, {}", describe_machine()["processor"].get<std::string>(),
+                  num_threads(), num_threads() == 1 ? "" : "s", cpu::name_of(cpu::active_isa())),
+      host_seconds, measure_peaks()};
 }
 
 void write_files(const Options& options, const Bench& bench,

@@ -1,6 +1,8 @@
 #include "heddle/apps/train_cifar/progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +12,17 @@ namespace heddle::train_cifar {
 namespace {
 
 constexpr int kBarWidth = 24;
+constexpr int kShortestBar = 4;
+constexpr int kUsualColumns = 80;
 constexpr int kLinesPerEpoch = 10;
 constexpr std::chrono::milliseconds kRedraw(100);
+
+/// Of the terminal now: it may be made narrower while an epoch runs.
+int terminal_columns() {
+  winsize size{};
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : kUsualColumns;
+}
 
 }  // namespace
 
@@ -29,6 +40,15 @@ std::string format_bar(double share, int width) {
   if (filled < width) bar += '>';
   bar.resize(static_cast<size_t>(width), ' ');
   return "[" + bar + "]";
+}
+
+std::string format_line(const std::string& title, double share, const std::string& figures,
+                        int columns) {
+  const int text = static_cast<int>(title.size() + figures.size());
+  const int room = columns - text - 4;  // two spaces, two brackets
+  if (room >= kShortestBar)
+    return fmt::format("{} {} {}", title, format_bar(share, std::min(room, kBarWidth)), figures);
+  return fmt::format("{} {}", title, figures).substr(0, static_cast<size_t>(std::max(columns, 0)));
 }
 
 void Progress::begin(const std::string& title, int64_t first, int64_t n_steps) {
@@ -57,7 +77,8 @@ void Progress::update(int64_t step, double loss, int64_t images_so_far) {
                   format_duration(per_step * static_cast<double>(n_steps_ - step)));
   if (terminal_) {
     const double share = static_cast<double>(step) / static_cast<double>(n_steps_);
-    fmt::print("\r\033[K{} {} {}", title_, format_bar(share, kBarWidth), figures);
+    // The last column stays free: some terminals go to the next line when it is written.
+    fmt::print("\r\033[K{}", format_line(title_, share, figures, terminal_columns() - 1));
   } else {
     fmt::print("{}  {}\n", title_, figures);
   }

@@ -11,6 +11,11 @@ std::string format_duration(double seconds);
 /// "[=====>    ]" with `width` places between the brackets; share in [0, 1].
 std::string format_bar(double share, int width);
 
+/// Title, bar and figures in a line of at most `columns`: the bar is as long as there is room, up
+/// to 24 places; where there is none it is left out, then the end of the figures.
+std::string format_line(const std::string& title, double share, const std::string& figures,
+                        int columns);
+
 /// What is shown while an epoch runs: a bar that redraws itself on a terminal, a line for each
 /// tenth of the epoch elsewhere, nothing where quiet.
 class Progress {

@@ -28,6 +28,10 @@ double percent(int64_t part, int64_t whole) {
   return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
+std::string threads_text() {
+  return fmt::format("{} {}", num_threads(), num_threads() == 1 ? "thread" : "threads");
+}
+
 }  // namespace
 
 void print_settings(const apps::FlagSet& flags, const Options& options, const DataSets& data,
@@ -36,8 +40,8 @@ void print_settings(const apps::FlagSet& flags, const Options& options, const Da
   fmt::print("data      {}: {} training and {} test pictures\n",
              data.kind == "generated" ? "generated pictures" : options.data,
              data.train_size(options), data.test_size(options));
-  fmt::print("machine   {}, {} threads, {}, oneDNN {}, provider {}\n", options.devices,
-             num_threads(), cpu::name_of(cpu::active_isa()), built_with_vendor() ? "yes" : "no",
+  fmt::print("machine   {}, {}, {}, oneDNN {}, provider {}\n", options.devices, threads_text(),
+             cpu::name_of(cpu::active_isa()), built_with_vendor() ? "yes" : "no",
              name_of(provider()));
   fmt::print("settings  {}\n", settings_line(flags));
   std::fflush(stdout);
@@ -70,7 +74,7 @@ void print_classes(const Evaluation& evaluation, const std::vector<std::string>&
 }
 
 void print_devices() {
-  fmt::print("cpu  {} threads, {}, oneDNN {}\n", num_threads(), cpu::name_of(cpu::active_isa()),
+  fmt::print("cpu  {}, {}, oneDNN {}\n", threads_text(), cpu::name_of(cpu::active_isa()),
              built_with_vendor() ? "yes" : "no");
   for (const Device device : Device::all())
     if (device != Device::cpu()) fmt::print("{}  {}\n", device.to_string(), device.description());
