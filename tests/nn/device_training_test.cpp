@@ -132,6 +132,15 @@ TEST_CASE("training: a small SimpleCnn on a device follows the CPU, by native ke
   check_small_training(Provider::kNative);
 }
 
+TEST_CASE("training: a small SimpleCnn on a device follows the CPU, by the vendor's libraries",
+          "[device]") {
+  if (!built_with_vendor()) {
+    WARN("skipped: built without vendor libraries");
+    return;
+  }
+  check_small_training(Provider::kVendor);
+}
+
 TEST_CASE("training: a step of the whole SimpleCnn on a device follows the CPU", "[device][slow]") {
   const test::ProviderScope scope(Provider::kNative);
   const testing::ChecksOff checks_off;
