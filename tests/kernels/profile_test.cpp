@@ -3,6 +3,7 @@
 #include <cudasim/profile.h>
 
 #include "heddle/core/cuda_check.h"
+#include "heddle/kernels/augment.h"
 #include "heddle/kernels/binary.h"
 #include "heddle/kernels/copy.h"
 #include "heddle/kernels/dropout.h"
@@ -156,11 +157,11 @@ TEST_CASE("reductions move each sector once, along rows and columns", "[profile]
   }
 }
 
-TEST_CASE("optimizer steps move each sector once", "[profile]") {
+TEST_CASE("optimizer steps and finite checks move each sector once", "[profile]") {
   for (const DType dtype : device_floats()) {
     constexpr int64_t kN = 1 << 15;
     Mirror p(dtype, {kN}), g(dtype, {kN}), m(DType::kFloat32, {kN}), v(DType::kFloat32, {kN});
-    Mirror sum(DType::kFloat64, {1});
+    Mirror sum(DType::kFloat64, {1}), finite(DType::kUInt8, {1});
     g.fill_random(8);
     const ParamSlot slot{
         p.device_data(), g.device_data(), m.device_data(), v.device_data(), kN, dtype, 2};
@@ -173,10 +174,40 @@ TEST_CASE("optimizer steps move each sector once", "[profile]") {
     check_sectors("gradient norm", [&](StreamRef stream) {
       cuda::gradient_squares({{&slot, 1}, sum.device_as<double>()}, stream);
     });
+    check_sectors("finite check of gradients", [&](StreamRef stream) {
+      cuda::gradients_finite({{&slot, 1}, finite.device_as<bool>()}, stream);
+    });
+    check_sectors("finite check", [&](StreamRef stream) {
+      cuda::all_finite({finite.device_as<bool>(), g.device_data(), kN, dtype}, stream);
+    });
     if (dtype != DType::kFloat32) continue;
     check_width("adam", 16, [&](StreamRef stream) {
       cuda::adam_step({.slots = {&slot, 1}}, stream);
     });
+  }
+}
+
+/// Its table is looked up byte by byte, and stays in the first-level cache: not counted here.
+TEST_CASE("augmentation writes each sector once", "[profile]") {
+  constexpr int64_t kPictures = 8;
+  for (const DType dtype : device_floats()) {
+    Mirror planes(DType::kUInt8, {kPictures, 3, 32, 32}), table(dtype, {3, 256});
+    Mirror draws(DType::kUInt8, {kPictures * static_cast<int64_t>(sizeof(AugmentDraw))});
+    Mirror out(dtype, {kPictures, 32, 32, 3});
+    planes.fill_random(9, 0.0, 255.0);
+    table.fill_random(10);
+    for (int64_t i = 0; i < kPictures; ++i) draws.host_as<AugmentDraw>()[i] = {};
+    draws.upload();
+    CAPTURE(name_of(dtype));
+    const cudasim::Profile profile;
+    cuda::augment({out.device_data(), planes.device_as<uint8_t>(), table.device_data(),
+                   draws.device_as<AugmentDraw>(), kPictures, 32, 32, 0, dtype},
+                  test_stream());
+    HEDDLE_CUDA_CHECK(cudaStreamSynchronize(test_stream().get()));
+    const cudasim::KernelProfile kernel = profile.kernel("augment_pixel_per_thread");
+    REQUIRE(kernel.launches == 1);
+    CHECK(kernel.written_sectors > 0);
+    CHECK(kernel.store_excess() <= kMostExcess);
   }
 }
 

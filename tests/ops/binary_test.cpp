@@ -95,7 +95,7 @@ void check_comparison(const std::string& name, Op op, Function f) {
 }
 
 Tensor float32(const std::vector<float>& values) {
-  return Tensor::from<float>(values, {static_cast<int64_t>(values.size())});
+  return on_test_device(Tensor::from<float>(values, {static_cast<int64_t>(values.size())}));
 }
 
 TEST_CASE("add", "[device][add]") { check_arithmetic("add", add, add_of); }
@@ -103,24 +103,25 @@ TEST_CASE("sub", "[device][sub]") { check_arithmetic("sub", sub, sub_of); }
 TEST_CASE("mul", "[device][mul]") { check_arithmetic("mul", mul, mul_of); }
 TEST_CASE("div", "[device][div]") { check_arithmetic("div", div, div_of, 0.75); }
 
-TEST_CASE("arithmetic of integers", "[add][sub][mul]") {
+TEST_CASE("arithmetic of integers", "[device][add][sub][mul]") {
   check_integers("add", add, add_of);
   check_integers("sub", sub, sub_of);
   check_integers("mul", mul, mul_of);
 }
 
-TEST_CASE("integers wrap around", "[add][mul]") {
-  const Tensor small = Tensor::from<uint8_t>({200, 255}, {2});
+TEST_CASE("integers wrap around", "[device][add][mul]") {
+  const Tensor small = on_test_device(Tensor::from<uint8_t>({200, 255}, {2}));
   CHECK(add(small, small).to_vector<int64_t>() == std::vector<int64_t>{144, 254});
-  CHECK(sub(small, Tensor::from<uint8_t>({201, 0}, {2})).to_vector<int64_t>() ==
+  CHECK(sub(small, on_test_device(Tensor::from<uint8_t>({201, 0}, {2}))).to_vector<int64_t>() ==
         std::vector<int64_t>{255, 255});
-  const Tensor large = Tensor::from<int64_t>({INT64_MAX}, {1});
-  CHECK(add(large, ones({1}, DType::kInt64)).to_vector<int64_t>()[0] == INT64_MIN);
+  const Tensor large = on_test_device(Tensor::from<int64_t>({INT64_MAX}, {1}));
+  CHECK(add(large, ones({1}, DType::kInt64, test_device())).to_vector<int64_t>()[0] == INT64_MIN);
   CHECK(mul(large, 2.0).to_vector<int64_t>()[0] == -2);
 }
 
-TEST_CASE("integers are divided as float32", "[div]") {
-  const Tensor y = Tensor::from<int64_t>({7, -7, 1}, {3}) / Tensor::from<uint8_t>({2, 2, 0}, {3});
+TEST_CASE("integers are divided as float32", "[device][div]") {
+  const Tensor y = on_test_device(Tensor::from<int64_t>({7, -7, 1}, {3})) /
+                   on_test_device(Tensor::from<uint8_t>({2, 2, 0}, {3}));
   CHECK(y.dtype() == DType::kFloat32);
   CHECK(y.to_vector<float>() == std::vector<float>{3.5F, -3.5F, INFINITY});
 }
@@ -149,7 +150,7 @@ TEST_CASE("comparisons", "[device][eq][ne][lt][le][gt][ge]") {
   check_comparison("ge", ge, [](double a, double b) { return a >= b ? 1.0 : 0.0; });
 }
 
-TEST_CASE("NaN equals nothing and infinities compare", "[eq][ne][lt][ge]") {
+TEST_CASE("NaN equals nothing and infinities compare", "[device][eq][ne][lt][ge]") {
   const Tensor a = float32({NAN, INFINITY, -INFINITY, 0.0F});
   const Tensor b = float32({NAN, INFINITY, INFINITY, -0.0F});
   CHECK(eq(a, b).to_vector<int64_t>() == std::vector<int64_t>{0, 1, 0, 1});
@@ -158,10 +159,10 @@ TEST_CASE("NaN equals nothing and infinities compare", "[eq][ne][lt][ge]") {
   CHECK(ge(a, b).to_vector<int64_t>() == std::vector<int64_t>{0, 1, 0, 1});
 }
 
-TEST_CASE("int64 comparisons are exact beyond 2^53", "[lt][eq]") {
+TEST_CASE("int64 comparisons are exact beyond 2^53", "[device][lt][eq]") {
   const int64_t big = int64_t{1} << 62;
-  const Tensor a = Tensor::from<int64_t>({big, -big}, {2});
-  const Tensor b = Tensor::from<int64_t>({big + 1, big}, {2});
+  const Tensor a = on_test_device(Tensor::from<int64_t>({big, -big}, {2}));
+  const Tensor b = on_test_device(Tensor::from<int64_t>({big + 1, big}, {2}));
   CHECK(lt(a, b).to_vector<int64_t>() == std::vector<int64_t>{1, 1});
   CHECK(eq(a, b).to_vector<int64_t>() == std::vector<int64_t>{0, 0});
 }
