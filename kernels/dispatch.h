@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <type_traits>
 
 #include "heddle/core/device.h"
@@ -56,6 +57,13 @@
     }                                                           \
   } while (false)
 
+namespace heddle::cublas {
+std::string library();  ///< "cuBLAS 13.1.0": the version that is linked.
+}
+namespace heddle::cudnn {
+std::string library();
+}
+
 #ifdef HEDDLE_WITH_CUDA
 #define HEDDLE_CUDA_ARM(device, name, op, ...)         \
   do {                                                 \
@@ -75,16 +83,19 @@
 #endif
 
 #ifdef HEDDLE_WITH_CUBLAS
-#define HEDDLE_CANDIDATE_cublas(op)                                           \
-  , &::heddle::cublas::op, [](const auto& heddle_args, ::heddle::StreamRef) { \
-    return ::heddle::cublas::op##_supports(heddle_args);                      \
-  }
+#define HEDDLE_CANDIDATE_cublas(op)                          \
+  , &::heddle::cublas::op,                                   \
+      [](const auto& heddle_args, ::heddle::StreamRef) {     \
+        return ::heddle::cublas::op##_supports(heddle_args); \
+      },                                                     \
+      &::heddle::cublas::library
 #else
 #define HEDDLE_CANDIDATE_cublas(op)
 #endif
 
 #ifdef HEDDLE_WITH_CUDNN
-#define HEDDLE_CANDIDATE_cudnn(op) , &::heddle::cudnn::op, &::heddle::cudnn::op##_supports
+#define HEDDLE_CANDIDATE_cudnn(op) \
+  , &::heddle::cudnn::op, &::heddle::cudnn::op##_supports, &::heddle::cudnn::library
 #else
 #define HEDDLE_CANDIDATE_cudnn(op)
 #endif

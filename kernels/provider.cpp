@@ -4,9 +4,11 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "heddle/core/flavour.h"
+#include "heddle/kernels/choice_file.h"
 
 namespace heddle {
 namespace {
@@ -25,29 +27,42 @@ Choices& choices() {
   return instance;
 }
 
-struct TimedCall {
-  detail::RunCandidate run;
-  const void* context;
-  detail::WaitForCandidate wait;
-
-  void operator()(int index) const {
-    run(context, index);
-    if (wait != nullptr) wait(context);
-  }
-};
-
-double seconds_of(const TimedCall& call, int index) {
+double seconds_of(const detail::TimedChoice& call, int index) {
+  if (call.seconds != nullptr) return call.seconds(call.context, index);
   const auto begin = std::chrono::steady_clock::now();
-  call(index);
+  call.run(call.context, index);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-int time_candidates(const TimedCall& call) {
+int time_candidates(const detail::TimedChoice& call) {
   double best[2] = {1e300, 1e300};
-  for (int index : {0, 1}) call(index);
+  for (int index : {0, 1}) call.run(call.context, index);
   for (int repeat = 0; repeat < kTimedRuns; ++repeat)
     for (int index : {0, 1}) best[index] = std::min(best[index], seconds_of(call, index));
   return best[1] < best[0] ? 1 : 0;
+}
+
+/// The user's file, under the lock of the choices.
+ChoiceFile& choice_file() {
+  static std::string path;
+  static std::optional<ChoiceFile> file;
+  ChoiceFile now = ChoiceFile::of_user();
+  if (!file || path != now.path()) {
+    path = now.path();
+    file = std::move(now);
+  }
+  return *file;
+}
+
+/// The choice made before in this process, or on disk; -1 where there is none.
+int known_choice(const detail::TimedChoice& call) {
+  const std::lock_guard lock(choices().mutex);
+  const auto found = choices().index_of_key.find(call.key);
+  if (found != choices().index_of_key.end()) return found->second;
+  if (call.section == nullptr) return -1;
+  const auto kept = choice_file().find(call.section(call.context), call.key);
+  if (!kept) return -1;
+  return choices().index_of_key[call.key] = *kept == "native" ? 0 : 1;
 }
 
 }  // namespace
@@ -111,20 +126,17 @@ int set_provider_choices(const std::map<std::string, std::string>& recorded) {
   return unavailable;
 }
 
-void detail::run_timed_choice(const std::string& key, RunCandidate run, const void* context,
-                              WaitForCandidate wait, bool may_time) {
-  int index = -1;
-  {
+void detail::run_timed_choice(const TimedChoice& call) {
+  int index = known_choice(call);
+  if (index < 0 && call.may_time) {
+    const int timed = time_candidates(call);
     const std::lock_guard lock(choices().mutex);
-    const auto found = choices().index_of_key.find(key);
-    if (found != choices().index_of_key.end()) index = found->second;
+    const auto [entry, is_new] = choices().index_of_key.emplace(call.key, timed);
+    index = entry->second;
+    if (is_new && call.section != nullptr)
+      choice_file().keep(call.section(call.context), call.key, index == 0 ? "native" : "vendor");
   }
-  if (index < 0 && may_time) {
-    const int timed = time_candidates({run, context, wait});
-    const std::lock_guard lock(choices().mutex);
-    index = choices().index_of_key.emplace(key, timed).first->second;
-  }
-  run(context, std::max(index, 0));
+  call.run(call.context, std::max(index, 0));
 }
 
 }  // namespace heddle

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -36,18 +37,26 @@ struct Candidates {
 };
 
 namespace detail {
-/// Runs one candidate: index 0 native, 1 vendor.
-using RunCandidate = void (*)(const void* context, int index);
-/// Waits until a candidate's work is done; null: it is done when the call returns.
-using WaitForCandidate = void (*)(const void* context);
+/// One call that two candidates can do: index 0 native, 1 vendor.
+struct TimedChoice {
+  std::string key;
+  const void* context;
+  void (*run)(const void* context, int index);
+  /// Runs it too, and returns the seconds it took; null: by the host's clock.
+  double (*seconds)(const void* context, int index) = nullptr;
+  bool may_time = true;
+  /// Where the choice belongs on disk, "card, library and version"; null: it is not kept.
+  std::string (*section)(const void* context) = nullptr;
+};
+
 /// Times both where `may_time` and no choice is known; native where it must not.
-void run_timed_choice(const std::string& key, RunCandidate run, const void* context,
-                      WaitForCandidate wait = nullptr, bool may_time = true);
+void run_timed_choice(const TimedChoice& call);
 
 bool cuda_times_candidates();          // false under cudasim: there `auto` is native
 bool cuda_may_wait(StreamRef stream);  // not while it is captured
-void cuda_wait(StreamRef stream);
-std::string cuda_card_name(StreamRef stream);
+/// Seconds that the stream's device takes for what `run` queues. Waits.
+double cuda_seconds(StreamRef stream, const std::function<void()>& run);
+const std::string& cuda_card_name(StreamRef stream);
 }  // namespace detail
 
 /// Runs the candidate that the provider setting asks for. `args.key()` names op, dtype and sizes.
@@ -64,12 +73,10 @@ void run_provider(const Args& args, const Candidates<Args>& candidates) {
     const Candidates<Args>& candidates;
   } context{args, candidates};
   detail::run_timed_choice(
-      args.key(),
-      [](const void* opaque, int index) {
-        const Context& c = *static_cast<const Context*>(opaque);
-        (index == 0 ? c.candidates.native : c.candidates.vendor)(c.args);
-      },
-      &context);
+      {.key = args.key(), .context = &context, .run = [](const void* opaque, int index) {
+         const Context& c = *static_cast<const Context*>(opaque);
+         (index == 0 ? c.candidates.native : c.candidates.vendor)(c.args);
+       }});
 }
 
 /// The candidates of one call on a CUDA device.
@@ -78,9 +85,11 @@ struct CudaCandidates {
   void (*native)(const Args&, StreamRef);
   void (*vendor)(const Args&, StreamRef) = nullptr;
   bool (*vendor_supports)(const Args&, StreamRef) = nullptr;
+  std::string (*library)() = nullptr;  // the vendor's, with its version
 };
 
-/// As run_provider, in the order of `stream`. Choices are kept by the card's name too.
+/// As run_provider, in the order of `stream`. Choices are kept by the card's name too, and on disk
+/// (kernels/choice_file.h).
 template <class Args>
 void run_cuda_provider(const Args& args, StreamRef stream, const CudaCandidates<Args>& candidates) {
   const bool may_be_vendor = provider() == Provider::kVendor ||
@@ -92,16 +101,27 @@ void run_cuda_provider(const Args& args, StreamRef stream, const CudaCandidates<
     const Args& args;
     StreamRef stream;
     const CudaCandidates<Args>& candidates;
+
+    void run(int index) const {
+      (index == 0 ? candidates.native : candidates.vendor)(args, stream);
+    }
+    static const Context& from(const void* opaque) { return *static_cast<const Context*>(opaque); }
   } context{args, stream, candidates};
   detail::run_timed_choice(
-      detail::cuda_card_name(stream) + " " + args.key(),
-      [](const void* opaque, int index) {
-        const Context& c = *static_cast<const Context*>(opaque);
-        (index == 0 ? c.candidates.native : c.candidates.vendor)(c.args, c.stream);
-      },
-      &context,
-      [](const void* opaque) { detail::cuda_wait(static_cast<const Context*>(opaque)->stream); },
-      detail::cuda_may_wait(stream));
+      {.key = detail::cuda_card_name(stream) + " " + args.key(),
+       .context = &context,
+       .run = [](const void* opaque, int index) { Context::from(opaque).run(index); },
+       .seconds =
+           [](const void* opaque, int index) {
+             const Context& c = Context::from(opaque);
+             return detail::cuda_seconds(c.stream, [&] { c.run(index); });
+           },
+       .may_time = detail::cuda_may_wait(stream),
+       .section =
+           [](const void* opaque) {
+             const Context& c = Context::from(opaque);
+             return detail::cuda_card_name(c.stream) + ", " + c.candidates.library();
+           }});
 }
 
 }  // namespace heddle

@@ -38,6 +38,8 @@ typedef cublasContext* cublasHandle_t;
 const char* cublasGetStatusName(cublasStatus_t status);
 const char* cublasGetStatusString(cublasStatus_t status);
 
+cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value);
+
 cublasStatus_t cublasCreate(cublasHandle_t* handle);
 cublasStatus_t cublasDestroy(cublasHandle_t handle);
 /// As cuBLAS does, forgets the workspace.

@@ -171,6 +171,12 @@ const char* cublasGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS ? "success" : "the library's call was refused or failed";
 }
 
+cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
+  if (value == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  *value = type == MAJOR_VERSION ? 13 : 0;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t cublasCreate(cublasHandle_t* handle) {
   if (handle == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   int device = 0;

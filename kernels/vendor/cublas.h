@@ -4,6 +4,7 @@
 #include <cublas_v2.h>
 
 #include <cstdint>
+#include <string>
 
 #include "heddle/core/cuda_check.h"
 #include "heddle/core/dtype.h"
@@ -38,6 +39,8 @@ struct Gemm {
   int64_t batch = 1;
   float beta = 0.0F;
 };
+
+std::string library();  ///< With the version that is linked.
 
 /// Whether cuBLAS takes the dtype and sizes of this.
 bool supports(const Gemm& gemm);

@@ -24,6 +24,8 @@ void check_cuda(cudnnStatus_t status, const char* call, const char* file, int li
 
 namespace heddle::cudnn {
 
+std::string library();  ///< With the version that is linked.
+
 cudnnDataType_t data_type(DType dtype);  ///< Errors: not float32, float16 or bfloat16.
 bool takes(DType dtype);
 

@@ -65,6 +65,13 @@ cublasMath_t math_mode() {
 
 }  // namespace
 
+std::string library() {
+  int version[3] = {};
+  for (const auto part : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL})
+    HEDDLE_CUDA_CHECK(cublasGetProperty(part, &version[part]));
+  return fmt::format("cuBLAS {}.{}.{}", version[0], version[1], version[2]);
+}
+
 bool supports(const Gemm& gemm) {
   if (gemm.dtype != DType::kFloat32 && gemm.dtype != DType::kFloat16 &&
       gemm.dtype != DType::kBFloat16)

@@ -103,6 +103,11 @@ Plans& plans() {
 
 }  // namespace
 
+std::string library() {
+  const size_t version = cudnnGetVersion();  // 91900
+  return fmt::format("cuDNN {}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
 bool takes(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16;
 }
