@@ -52,6 +52,13 @@ void backward(const LogSoftmaxBackwardArgs& args) {
 
 }  // namespace
 
+std::string LogSoftmaxArgs::key() const {
+  return fmt::format("log_softmax_forward {} {}x{}", name_of(dtype), rows, cols);
+}
+std::string LogSoftmaxBackwardArgs::key() const {
+  return fmt::format("log_softmax_backward {} {}x{}", name_of(dtype), rows, cols);
+}
+
 void cpu::log_softmax_forward(const LogSoftmaxArgs& args) {
   dispatch_float(args.dtype, [&]<class T>() { forward<T>(args); });
 }

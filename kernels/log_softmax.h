@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "heddle/core/dtype.h"
 #include "heddle/core/stream.h"
 
@@ -11,6 +13,8 @@ struct LogSoftmaxArgs {
   const void* x;
   int64_t rows, cols;
   DType dtype;
+
+  std::string key() const;
 };
 
 /// dx = dy - e^y * (sum of dy over the row).
@@ -20,6 +24,8 @@ struct LogSoftmaxBackwardArgs {
   const void* y;
   int64_t rows, cols;
   DType dtype;
+
+  std::string key() const;
 };
 
 namespace cpu {
@@ -31,5 +37,12 @@ namespace cuda {
 void log_softmax_forward(const LogSoftmaxArgs& args, StreamRef stream);
 void log_softmax_backward(const LogSoftmaxBackwardArgs& args, StreamRef stream);
 }  // namespace cuda
+
+namespace cudnn {
+void log_softmax_forward(const LogSoftmaxArgs& args, StreamRef stream);
+void log_softmax_backward(const LogSoftmaxBackwardArgs& args, StreamRef stream);
+bool log_softmax_forward_supports(const LogSoftmaxArgs& args, StreamRef stream);
+bool log_softmax_backward_supports(const LogSoftmaxBackwardArgs& args, StreamRef stream);
+}  // namespace cudnn
 
 }  // namespace heddle

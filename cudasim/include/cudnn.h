@@ -1,6 +1,7 @@
 #pragma once
 
-// The calls of cuDNN 9 that Heddle makes, computed plainly: convolutions by the graph API.
+// The calls of cuDNN 9 that Heddle makes, computed plainly: convolutions by the graph API, and
+// the log of softmax.
 // They are kernels of cudasim, in stream order and with every access checked. An attribute or an
 // operation that is not listed here does not exist.
 #include <cuda_runtime.h>
@@ -131,4 +132,31 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack);
+enum cudnnSoftmaxAlgorithm_t {
+  CUDNN_SOFTMAX_FAST = 0,
+  CUDNN_SOFTMAX_ACCURATE = 1,
+  CUDNN_SOFTMAX_LOG = 2
+};
+enum cudnnSoftmaxMode_t { CUDNN_SOFTMAX_MODE_INSTANCE = 0, CUDNN_SOFTMAX_MODE_CHANNEL = 1 };
+enum cudnnTensorFormat_t { CUDNN_TENSOR_NCHW = 0, CUDNN_TENSOR_NHWC = 1 };
+
+struct cudnnTensorStruct;
+typedef cudnnTensorStruct* cudnnTensorDescriptor_t;
+
+cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* descriptor);
+cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t descriptor);
+cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t descriptor,
+                                         cudnnTensorFormat_t format, cudnnDataType_t type, int n,
+                                         int c, int h, int w);
+/// Of these, the log of softmax over all of an instance.
+cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t handle, cudnnSoftmaxAlgorithm_t algorithm,
+                                  cudnnSoftmaxMode_t mode, const void* alpha,
+                                  cudnnTensorDescriptor_t x_descriptor, const void* x,
+                                  const void* beta, cudnnTensorDescriptor_t y_descriptor, void* y);
+cudnnStatus_t cudnnSoftmaxBackward(cudnnHandle_t handle, cudnnSoftmaxAlgorithm_t algorithm,
+                                   cudnnSoftmaxMode_t mode, const void* alpha,
+                                   cudnnTensorDescriptor_t y_descriptor, const void* y,
+                                   cudnnTensorDescriptor_t dy_descriptor, const void* dy,
+                                   const void* beta, cudnnTensorDescriptor_t dx_descriptor,
+                                   void* dx);
 // NOLINTEND

@@ -14,6 +14,7 @@
 #include "heddle/core/cuda_check.h"
 #include "heddle/core/dtype.h"
 #include "heddle/core/stream.h"
+#include "heddle/kernels/vendor/handle_lease.h"
 
 namespace heddle::detail {
 
@@ -25,6 +26,9 @@ void check_cuda(cudnnStatus_t status, const char* call, const char* file, int li
 namespace heddle::cudnn {
 
 std::string library();  ///< With the version that is linked.
+
+cudnnHandle_t create_handle();  ///< On the current device.
+using Lease = HandleLease<cudnnHandle_t, &create_handle>;
 
 cudnnDataType_t data_type(DType dtype);  ///< Errors: not float32, float16 or bfloat16.
 bool takes(DType dtype);

@@ -4,7 +4,6 @@
 
 #include "heddle/kernels/device/scratch.h"
 #include "heddle/kernels/vendor/cudnn.h"
-#include "heddle/kernels/vendor/handle_lease.h"
 
 namespace heddle::detail {
 
@@ -23,13 +22,6 @@ namespace {
 
 // More than this is memory that activations need.
 constexpr int64_t kMaxWorkspaceBytes = int64_t{512} << 20;
-
-cudnnHandle_t create_handle() {
-  cudnnHandle_t handle = nullptr;
-  HEDDLE_CUDA_CHECK(cudnnCreate(&handle));
-  return handle;
-}
-using Lease = HandleLease<cudnnHandle_t, &create_handle>;
 
 /// Gives up what an engine may do that we do not want, by its notes.
 bool is_wanted(cudnnBackendNumericalNote_t note, DType dtype) {
@@ -102,6 +94,12 @@ Plans& plans() {
 }
 
 }  // namespace
+
+cudnnHandle_t create_handle() {
+  cudnnHandle_t handle = nullptr;
+  HEDDLE_CUDA_CHECK(cudnnCreate(&handle));
+  return handle;
+}
 
 std::string library() {
   const size_t version = cudnnGetVersion();  // 91900

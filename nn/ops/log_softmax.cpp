@@ -13,9 +13,9 @@ int64_t row_count(const Tensor& x) { return x.numel() / x.shape().back(); }
 Tensor log_softmax_backward(const Tensor& incoming, const Tensor& y) {
   const Tensor dy = in_layout_of(y, incoming);
   Tensor dx = Tensor::empty_like(y);
-  HEDDLE_DISPATCH(
-      y.device(), log_softmax_backward,
-      {dx.raw_data(), dy.raw_data(), y.raw_data(), row_count(y), y.shape().back(), y.dtype()});
+  const LogSoftmaxBackwardArgs args{dx.raw_data(), dy.raw_data(),    y.raw_data(),
+                                    row_count(y),  y.shape().back(), y.dtype()};
+  HEDDLE_DISPATCH_CUDA_VENDOR(y.device(), log_softmax_backward, args, cudnn);
   return dx;
 }
 
@@ -29,8 +29,8 @@ Tensor log_softmax(const Tensor& input) {
                input.shape());
   const Tensor x = dense(input, MemoryFormat::kContiguous);
   Tensor y = Tensor::empty(x.shape(), x.dtype(), MemoryFormat::kContiguous, x.device());
-  HEDDLE_DISPATCH(x.device(), log_softmax_forward,
-                  {y.raw_data(), x.raw_data(), row_count(x), x.shape().back(), x.dtype()});
+  const LogSoftmaxArgs args{y.raw_data(), x.raw_data(), row_count(x), x.shape().back(), x.dtype()};
+  HEDDLE_DISPATCH_CUDA_VENDOR(x.device(), log_softmax_forward, args, cudnn);
   if (needs_grad({input})) {
     record("log_softmax", y, {input}, [saved = SavedTensor(y)](const Tensor& dy) {
       return Gradients{log_softmax_backward(dy, saved.get())};

@@ -70,9 +70,9 @@ TEST_CASE("provider choices on disk: a broken file is passed by and written anew
 }
 
 TEST_CASE("provider choices on disk: where they lie, and how they are switched off") {
-  const Variable home("HOME", "/home/somebody"), cache("XDG_CACHE_HOME", "");
+  const Variable home("HOME", "/some/where"), cache("XDG_CACHE_HOME", "");
   const Variable setting("HEDDLE_PROVIDER_CACHE", "");
-  REQUIRE(ChoiceFile::of_user().path() == "/home/somebody/.cache/heddle/providers.json");
+  REQUIRE(ChoiceFile::of_user().path() == "/some/where/.cache/heddle/providers.json");
   {
     const Variable other("XDG_CACHE_HOME", "/var/somewhere");
     REQUIRE(ChoiceFile::of_user().path() == "/var/somewhere/heddle/providers.json");

@@ -1,7 +1,10 @@
 // The cuDNN versions, over cudasim's stand-in of it, against plain float64 loops: layouts, strides,
 // and which engines are taken.
+#include <cmath>
+
 #include "heddle/core/memory.h"
 #include "heddle/kernels/dispatch.h"
+#include "heddle/kernels/log_softmax.h"
 #include "heddle/tests/kernels/conv2d_oracle.h"
 #include "heddle/tests/support/provider_scope.h"
 
@@ -73,6 +76,53 @@ TEST_CASE("convolution by cuDNN: forward and all gradients") {
   for (const DType dtype : device_floats())
     for (const ConvCase& c : cases)
       for (const int64_t offset : {0, 1}) check_convolution(dtype, c, offset);
+}
+
+void check_log_softmax(DType dtype, int64_t rows, int64_t cols) {
+  CAPTURE(name_of(dtype), rows, cols);
+  Mirror x(dtype, {rows, cols}), y(dtype, {rows, cols}), dy(dtype, {rows, cols}),
+      dx(dtype, {rows, cols});
+  x.fill_random(1, -30.0, 30.0);
+  dy.fill_random(2);
+  fill_nan(y);
+  fill_nan(dx);
+  const std::vector<double> in = to_doubles(x, x.n()), gradient = to_doubles(dy, dy.n());
+  std::vector<double> result(in.size()), of_x(in.size());
+  const auto width = static_cast<size_t>(cols);
+  for (size_t first = 0; first < in.size(); first += width) {
+    double sum = 0.0;
+    for (size_t i = first; i < first + width; ++i) sum += std::exp(in[i]);
+    for (size_t i = first; i < first + width; ++i) result[i] = in[i] - std::log(sum);
+  }
+  cudnn::log_softmax_forward({y.device_data(), x.device_data(), rows, cols, dtype}, test_stream());
+  expect(y, result);
+  CHECK_SAME(y, product_tolerance(dtype, cols));
+  y.upload();  // what the gradient is of, as the oracle has it
+  const std::vector<double> rounded = to_doubles(y, y.n());
+  for (size_t first = 0; first < in.size(); first += width) {
+    double sum = 0.0;
+    for (size_t i = first; i < first + width; ++i) sum += gradient[i];
+    for (size_t i = first; i < first + width; ++i)
+      of_x[i] = gradient[i] - std::exp(rounded[i]) * sum;
+  }
+  cudnn::log_softmax_backward(
+      {dx.device_data(), dy.device_data(), y.device_data(), rows, cols, dtype}, test_stream());
+  expect(dx, of_x);
+  CHECK_SAME(dx, product_tolerance(dtype, cols));
+}
+
+TEST_CASE("log_softmax by cuDNN: forward and gradient") {
+  for (const DType dtype : device_floats()) {
+    check_log_softmax(dtype, 1, 1);
+    check_log_softmax(dtype, 3, 10);
+    check_log_softmax(dtype, 33, 65);
+  }
+  REQUIRE_FALSE(cudnn::log_softmax_forward_supports({nullptr, nullptr, 0, 10, DType::kFloat32},
+                                                    test_stream()));
+  REQUIRE_FALSE(cudnn::log_softmax_forward_supports(
+      {nullptr, nullptr, int64_t{1} << 20, int64_t{1} << 12, DType::kFloat32}, test_stream()));
+  REQUIRE_FALSE(cudnn::log_softmax_backward_supports(
+      {nullptr, nullptr, nullptr, 3, 10, DType::kFloat64}, test_stream()));
 }
 
 TEST_CASE("what cuDNN cannot take is left to the native kernels") {
