@@ -37,7 +37,7 @@ ChoiceFile ChoiceFile::of_user() {
   return ChoiceFile(home.empty() ? "" : home + "/.cache/heddle/providers.json");
 }
 
-ChoiceFile::Sections ChoiceFile::read() const {
+ChoiceFile::Sections ChoiceFile::read(bool tell) const {
   std::error_code missing;
   const std::uintmax_t bytes = fs::file_size(path_, missing);
   if (missing) return {};
@@ -56,7 +56,8 @@ ChoiceFile::Sections ChoiceFile::read() const {
       }
     return sections;
   } catch (const std::exception& error) {
-    note(fmt::format("the provider choices in {} are passed by: {}", path_, error.what()));
+    if (tell)
+      note(fmt::format("the provider choices in {} are passed by: {}", path_, error.what()));
     return {};
   }
 }
@@ -78,7 +79,7 @@ void ChoiceFile::write(const Sections& sections) const {
 
 std::optional<std::string> ChoiceFile::find(const std::string& section, const std::string& key) {
   if (path_.empty()) return std::nullopt;
-  if (!sections_) sections_ = read();
+  if (!sections_) sections_ = read(true);
   const auto found = sections_->find(section);
   if (found == sections_->end()) return std::nullopt;
   const auto choice = found->second.find(key);
@@ -89,7 +90,7 @@ std::optional<std::string> ChoiceFile::find(const std::string& section, const st
 void ChoiceFile::keep(const std::string& section, const std::string& key,
                       const std::string& choice) {
   if (path_.empty()) return;
-  sections_ = read();
+  sections_ = read(!sections_);
   (*sections_)[section][key] = choice;
   try {
     write(*sections_);

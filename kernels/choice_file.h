@@ -30,7 +30,7 @@ class ChoiceFile {
  private:
   using Sections = std::map<std::string, Choices>;
 
-  Sections read() const;
+  Sections read(bool tell) const;
   void write(const Sections& sections) const;
 
   std::string path_;

@@ -34,14 +34,17 @@ Prepared prepare(const LinearWork& work, Direction direction, const Setting& set
   if (direction == Direction::kForward) {
     const LinearForwardArgs args{kept, rows, in, out, py, px, pw, bias, relu};
     HEDDLE_ADD_SIDES(prepared, setting, linear_forward, args);
+    HEDDLE_ADD_CUDA_VENDOR(prepared, setting, linear_forward, args, cublas);
     prepared.result = y;
   } else if (direction == Direction::kData) {
     const LinearBackwardDataArgs args{kept, rows, in, out, px, py, pw};
     HEDDLE_ADD_SIDES(prepared, setting, linear_backward_data, args);
+    HEDDLE_ADD_CUDA_VENDOR(prepared, setting, linear_backward_data, args, cublas);
     prepared.result = x;
   } else {
     const LinearBackwardWeightArgs args{kept, rows, in, out, pw, bias, px, py};
     HEDDLE_ADD_SIDES(prepared, setting, linear_backward_weight, args);
+    HEDDLE_ADD_CUDA_VENDOR(prepared, setting, linear_backward_weight, args, cublas);
     prepared.result = w;
   }
   if (setting.beside_onednn()) add_raw_sides(work, direction, prepared.sides);
@@ -84,6 +87,7 @@ Case matmul_case(DType dtype, int64_t n) {
                           n,
                           1};
     HEDDLE_ADD_NATIVE(prepared, setting, matmul, args);
+    HEDDLE_ADD_CUDA_VENDOR(prepared, setting, matmul, args, cublas);
     if (setting.beside_onednn()) add_raw_matmul(dtype, n, prepared.sides);
     return prepared;
   };

@@ -83,10 +83,12 @@ Case log_softmax_case(bool forward, const Rows& rows) {
                    if (forward) {
                      const LogSoftmaxArgs args{to, from, rows.rows, rows.cols, kept};
                      HEDDLE_ADD_NATIVE(prepared, setting, log_softmax_forward, args);
+                     HEDDLE_ADD_CUDA_VENDOR(prepared, setting, log_softmax_forward, args, cudnn);
                    } else {
                      void* const y = prepared.hold(random_input(rows.n(), rows.dtype, setting));
                      const LogSoftmaxBackwardArgs args{to, from, y, rows.rows, rows.cols, kept};
                      HEDDLE_ADD_NATIVE(prepared, setting, log_softmax_backward, args);
+                     HEDDLE_ADD_CUDA_VENDOR(prepared, setting, log_softmax_backward, args, cudnn);
                    }
                    if (forward && setting.beside_onednn())
                      add_raw_log_softmax(rows.rows, rows.cols, rows.dtype, prepared.sides);

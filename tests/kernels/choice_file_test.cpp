@@ -112,6 +112,8 @@ TEST_CASE("auto asks the file before it times, and keeps what it found") {
   REQUIRE(n_timed > 0);
   REQUIRE(provider_choices().at("choice file test a") == "vendor");
   REQUIRE(ChoiceFile::of_user().find("card, library 1", "choice file test a") == "vendor");
+  const test::TemporaryFolder other;  // a file is read once
+  const Variable elsewhere("XDG_CACHE_HOME", other.path().string());
   ChoiceFile::of_user().keep("card, library 1", "choice file test b", "native");
   n_timed = 0;
   detail::run_timed_choice(choice_between("choice file test b", section));
