@@ -148,11 +148,12 @@ TEST_CASE("cross_entropy takes labels of any strides", "[cross_entropy]") {
 }
 
 TEST_CASE("cross_entropy in 16 bits sums in float32", "[device][cross_entropy]") {
-  const Tensor x = on_test_device(zeros({20000, 10}, DType::kFloat16));
-  const Tensor labels = on_test_device(zeros({20000}, DType::kInt64));
+  const int64_t rows = on_cudasim() ? 4000 : 20000;  // past 2048, where float16 drops units
+  const Tensor x = on_test_device(zeros({rows, 10}, DType::kFloat16));
+  const Tensor labels = on_test_device(zeros({rows}, DType::kInt64));
   CHECK(cross_entropy(x, labels).item() == Approx(std::log(10.0)).epsilon(1e-3));
   CHECK(cross_entropy(x, labels, {.reduction = Reduction::kSum}).item() ==
-        Approx(46048).epsilon(1e-3));
+        Approx(static_cast<double>(rows) * std::log(10.0)).epsilon(1e-3));
 }
 
 TEST_CASE("cross_entropy gives NaN for a NaN and infinity for an impossible label",

@@ -28,6 +28,9 @@ std::vector<Layout> layouts_of(const OpCase& row, DType dtype) {
   return {Layout::kPlain, Layout::kUnaligned};
 }
 
+/// cudasim runs blocks in a fixed order: a second run of a large row would show nothing new.
+bool is_repeated(const OpCase& row) { return is_small(row) || !on_cudasim(); }
+
 /// float64 is computed on the CPU, but for ops that move bytes: such a row may be refused.
 bool refused(const OpCase& row, const Prepared& prepared) {
   try {
@@ -56,7 +59,7 @@ void check_value(const OpCase& row, DType dtype, Layout layout, Device device) {
   const Tensor on_cpu = row.op(prepare(row, dtype, layout, false).tensors);
   INFO("against the CPU's result");
   check_close(to_array(y), to_array(on_cpu), 2.0 * tolerance, scale);
-  check_same_bits(row.op(prepared.tensors), y);
+  if (is_repeated(row)) check_same_bits(row.op(prepared.tensors), y);
 }
 
 /// The gradients for one layout of inputs and incoming gradient against the CPU's in float64.
@@ -73,7 +76,7 @@ void check_gradient(const OpCase& row, DType dtype, Layout layout, Device device
     const auto [relative, scale] = gradient_tolerance(row, dtype, grads[i].numel(), n_results);
     check_close(to_array(grads[i]), to_array(exact[i]), relative, scale);
   }
-  if (layout != Layout::kPlain) return;
+  if (layout != Layout::kPlain || !is_repeated(row)) return;
   const Tensors again = gradients(row, dtype, layout, prepare(row, dtype, layout, true, device));
   for (size_t i = 0; i < grads.size(); ++i)
     if (grads[i].defined()) check_same_bits(again[i], grads[i]);
