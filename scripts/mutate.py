@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""Breaks kernels on purpose, one mutation of scripts/mutations.toml at a time, in a copy of the tree,
-and runs the tests named beside it under cudasim: each mutation must make them fail.
+"""Breaks kernels and the CUDA side of core/ on purpose, one mutation of scripts/mutations.toml at a
+time, in a copy of the tree, and runs the tests named beside it under cudasim: each mutation must make
+them fail.
 
     scripts/mutate.py                    all of them
     scripts/mutate.py --only gemm        those whose file or title has this word
     scripts/mutate.py --list
 
-The copy lies in build/mutate. The sources that a mutation names under `compile` (its own file, where
-that is a .cu) are compiled again, and linked before the objects of build/release.
+The copy lies in build/mutate. The sources that a mutation names under `compile` (its own file, where it
+names none) are compiled again, and linked before the objects of build/release, or of another folder,
+for which HEDDLE_CUDA=OFF is enough. Of that folder only the test programs in question are built.
 """
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -23,7 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build/mutate"
 TREE = WORK / "tree"
 PROGRAMS = {"kernels_sim_tests": "tests/kernels/kernels_sim_tests",
-            "ops_sim_tests": "tests/ops_sim_tests"}
+            "ops_sim_tests": "tests/ops_sim_tests",
+            "core_sim_tests": "tests/core_sim_tests"}
 TIME_LIMIT = 300  # seconds: a mutated loop may not end
 
 
@@ -54,10 +58,9 @@ class Base:
         if built.returncode != 0:
             sys.exit(built.stdout[-4000:] + f"mutate: {folder} does not build")
         commands = json.loads((folder / "compile_commands.json").read_text())
-        # A device source is compiled for a GPU too, where there is nvcc: the entry for cudasim has
-        # no -arch.
+        # Where there is nvcc, a source is compiled for a GPU too.
         self.compile = {str(Path(c["file"]).relative_to(ROOT)): c["command"] for c in commands
-                        if c["file"].endswith(".cu") and " -x c++ " in c["command"]}
+                        if "/cudasim/include" in c["command"]}
         self.link = {program: self.link_command(PROGRAMS[program]) for program in programs}
 
     def link_command(self, path):
@@ -66,7 +69,7 @@ class Base:
                     if f"-o {path}" in part)
 
     def compile_mutated(self, source):
-        """Compiles a .cu of the copy, with little optimisation: None and its object, or what failed."""
+        """Compiles a source of the copy, with little optimisation: None and its object, or what failed."""
         target = WORK / (Path(source).name + ".o")
         command = self.compile[source].replace(f"-I{self.folder}/include", f"-I{WORK}/include")
         command = command.replace(f" -c {ROOT}/{source}", f" -O1 -w -c {TREE}/{source}")
@@ -85,7 +88,11 @@ class Base:
 
 def test(program, selection):
     try:
-        return run([str(program), selection], timeout=TIME_LIMIT)
+        done = run([str(program), selection], timeout=TIME_LIMIT,
+                   env=os.environ | {"CUDASIM_DEVICES": "2"})
+        if "No test" in done.stdout:  # a selection that has none proves nothing
+            sys.exit(f"mutate: {selection} selects no test of {program}")
+        return done
     except subprocess.TimeoutExpired as late:
         return subprocess.CompletedProcess(late.cmd, 124, f"no end after {TIME_LIMIT} s", "")
 
