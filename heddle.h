@@ -35,6 +35,7 @@
 #include "heddle/kernels/host/parallel_for.h"
 #include "heddle/kernels/provider.h"
 #include "heddle/nn/amp/autocast.h"
+#include "heddle/nn/amp/grad_scaler.h"
 #include "heddle/nn/checkpoint/atomic_file.h"
 #include "heddle/nn/checkpoint/safetensors.h"
 #include "heddle/nn/models/factory.h"

@@ -186,7 +186,7 @@ bool finite(const T* gradient, int64_t n) {
 
 void cpu::sgd_step(const SgdArgs& given) {
   const StepControl control = given.control == nullptr ? StepControl() : *given.control;
-  if (!control.finite) return;
+  if (control.found_inf > 0.0F) return;
   const SgdArgs args = controlled(given, control);
   const Pieces pieces(args.slots);
   const SgdKind kind = args.momentum == 0.0 ? SgdKind::kPlain
@@ -214,7 +214,7 @@ void cpu::sgd_step(const SgdArgs& given) {
 
 void cpu::adam_step(const AdamArgs& given) {
   const StepControl control = given.control == nullptr ? StepControl() : *given.control;
-  if (!control.finite) return;
+  if (control.found_inf > 0.0F) return;
   const AdamArgs args = controlled(given, control);
   const Pieces pieces(args.slots);
   parallel_for(pieces.count(), [&](int64_t piece) {
@@ -259,5 +259,7 @@ void cpu::gradients_finite(const GradientsFiniteArgs& args) {
   });
   *args.finite = std::all_of(partial.begin(), partial.end(), [](char ok) { return ok != 0; });
 }
+
+void cpu::prepare_step(const PrepareStepArgs& args) { decide_step(args); }
 
 }  // namespace heddle

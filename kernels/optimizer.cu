@@ -28,35 +28,36 @@ template <SgdKind kKind>
 struct Sgd {
   static constexpr bool kHasM = kKind != SgdKind::kPlain;
   static constexpr bool kHasV = false;
-  float lr, momentum, new_weight, weight_decay, grad_scale;
+  double lr, grad_scale;  // times the control's, and rounded then: the same bits with and without
+  float momentum, new_weight, weight_decay;
 
   struct Step {
     Sgd rule;
+    float lr, grad_scale;
     bool first;
 
     __device__ __forceinline__ void apply(Element& e) const {
-      const float d = e.g * rule.grad_scale + e.p * rule.weight_decay;
+      const float d = e.g * grad_scale + e.p * rule.weight_decay;
       float update = d;
       if constexpr (kHasM) {
         e.m = first ? d : e.m * rule.momentum + d * rule.new_weight;
         update = kKind == SgdKind::kNesterov ? d + e.m * rule.momentum : e.m;
       }
-      e.p -= rule.lr * update;
+      e.p -= lr * update;
     }
   };
 
   __device__ __forceinline__ Step at(int64_t step, const StepControl& control) const {
-    Sgd rule = *this;
-    rule.lr *= static_cast<float>(control.lr_scale);
-    rule.grad_scale *= static_cast<float>(control.grad_scale);
-    return {rule, step == 1};
+    return {*this, static_cast<float>(lr * control.lr_scale),
+            static_cast<float>(grad_scale * control.grad_scale), step == 1};
   }
 };
 
 struct Adam {
   static constexpr bool kHasM = true;
   static constexpr bool kHasV = true;
-  float lr, log_beta1, log_beta2, m_new, v_old, v_new, eps, weight_decay, grad_scale;
+  double lr, grad_scale;
+  float log_beta1, log_beta2, m_new, v_old, v_new, eps, weight_decay;
   bool decoupled;
 
   struct Step {
@@ -73,7 +74,7 @@ struct Adam {
   /// 1 - beta^step as -expm1(step ln beta): no digits are lost where beta is almost 1.
   __device__ __forceinline__ Step at(int64_t step, const StepControl& control) const {
     const float t = static_cast<float>(step);
-    const float rate = lr * static_cast<float>(control.lr_scale);
+    const float rate = static_cast<float>(lr * control.lr_scale);
     return {rate / -expm1f(t * log_beta1),
             1.0F / sqrtf(-expm1f(t * log_beta2)),
             m_new,
@@ -82,7 +83,7 @@ struct Adam {
             eps,
             decoupled ? 1.0F - rate * weight_decay : 1.0F,
             decoupled ? 0.0F : weight_decay,
-            grad_scale * static_cast<float>(control.grad_scale)};
+            static_cast<float>(grad_scale * control.grad_scale)};
   }
 };
 
@@ -124,7 +125,7 @@ template <class Rule, class T>
 __global__ void __launch_bounds__(kSlotThreads)
     optimizer_step_kernel(const SlotTable table, const Rule rule, const StepControl* given) {
   const StepControl control = given == nullptr ? StepControl() : *given;
-  if (!control.finite) return;
+  if (control.found_inf > 0.0F) return;
   const SlotPiece piece = slot_piece(table, blockIdx.x);
   const int64_t t = piece.slot.step + control.steps;
   const typename Rule::Step step = rule.at(t, control);
@@ -161,13 +162,19 @@ void launch_step(const char* op, const char* kernel, std::span<const ParamSlot> 
 
 template <SgdKind kKind>
 void launch_sgd(const SgdArgs& args, StreamRef stream) {
-  const Sgd<kKind> rule{static_cast<float>(args.lr), static_cast<float>(args.momentum),
+  const Sgd<kKind> rule{args.lr, args.grad_scale, static_cast<float>(args.momentum),
                         static_cast<float>(1.0 - args.dampening),
-                        static_cast<float>(args.weight_decay), static_cast<float>(args.grad_scale)};
+                        static_cast<float>(args.weight_decay)};
   launch_step("sgd_step", "sgd_step_kernel", args.slots, rule, args.control, stream);
 }
 
+__global__ void prepare_step_kernel(const PrepareStepArgs args) { decide_step(args); }
+
 }  // namespace
+
+void cuda::prepare_step(const PrepareStepArgs& args, StreamRef stream) {
+  launch("prepare_step_kernel", prepare_step_kernel, {.grid = 1, .block = 1}, stream, args);
+}
 
 void cuda::sgd_step(const SgdArgs& args, StreamRef stream) {
   if (args.momentum == 0.0) return launch_sgd<SgdKind::kPlain>(args, stream);
@@ -176,7 +183,8 @@ void cuda::sgd_step(const SgdArgs& args, StreamRef stream) {
 }
 
 void cuda::adam_step(const AdamArgs& args, StreamRef stream) {
-  const Adam rule{.lr = static_cast<float>(args.lr),
+  const Adam rule{.lr = args.lr,
+                  .grad_scale = args.grad_scale,
                   .log_beta1 = static_cast<float>(std::log(args.beta1)),
                   .log_beta2 = static_cast<float>(std::log(args.beta2)),
                   .m_new = static_cast<float>(1.0 - args.beta1),
@@ -184,7 +192,6 @@ void cuda::adam_step(const AdamArgs& args, StreamRef stream) {
                   .v_new = static_cast<float>(1.0 - args.beta2),
                   .eps = static_cast<float>(args.eps),
                   .weight_decay = static_cast<float>(args.weight_decay),
-                  .grad_scale = static_cast<float>(args.grad_scale),
                   .decoupled = args.decoupled};
   launch_step("adam_step", "adam_step_kernel", args.slots, rule, args.control, stream);
 }

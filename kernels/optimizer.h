@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cmath>
 #include <span>
 
 #include "heddle/core/dtype.h"
 #include "heddle/core/stream.h"
 
 namespace heddle {
+
+inline constexpr double kClipEpsilon = 1e-6;  ///< PyTorch's, beside a norm that is divided by
 
 /// One parameter of a fused optimizer step: flat arrays of `n` elements in one storage order,
 /// whatever that order is. Optimizer state is float64 for float64 parameters, else float32.
@@ -25,7 +28,18 @@ struct StepControl {
   double lr_scale = 1.0;    // times lr
   double grad_scale = 1.0;  // times grad_scale
   int64_t steps = 0;        // added to each slot's `step`
-  bool finite = true;       // false: nothing is changed (what gradients_finite writes)
+  float found_inf = 0.0F;   // above 0: nothing is changed. A float, so that replicas' can be summed
+};
+
+/// Decides on a step before it is taken, in memory of the device and without the host:
+/// control->found_inf becomes 1 where `finite` or `squares` says that a gradient is not finite, and
+/// where `squares` is there, control->grad_scale *= min(1, max_norm / (norm + 1e-6)) with the norm
+/// of the gradients times grad_scale (PyTorch's clip_grad_norm_).
+struct PrepareStepArgs {
+  StepControl* control = nullptr;
+  const bool* finite = nullptr;     // what gradients_finite wrote, or null
+  const double* squares = nullptr;  // what gradient_squares wrote, or null: no clipping
+  double max_norm = 0.0;
 };
 
 /// With d = grad_scale * g + weight_decay * p:
@@ -71,11 +85,26 @@ struct GradientsFiniteArgs {
   bool* finite;
 };
 
+/// The rule of prepare_step, the same on every device.
+HEDDLE_INLINE void decide_step(const PrepareStepArgs& args) {
+  StepControl control = *args.control;
+  bool finite = args.finite == nullptr || *args.finite;
+  if (args.squares != nullptr) {
+    const double norm = std::sqrt(*args.squares) * control.grad_scale;
+    finite = finite && norm - norm == 0.0;
+    const double factor = args.max_norm / (norm + kClipEpsilon);
+    if (factor < 1.0) control.grad_scale *= factor;
+  }
+  if (!finite) control.found_inf = 1.0F;
+  *args.control = control;
+}
+
 namespace cpu {
 void sgd_step(const SgdArgs& args);
 void adam_step(const AdamArgs& args);
 void gradient_squares(const GradientSquaresArgs& args);
 void gradients_finite(const GradientsFiniteArgs& args);
+void prepare_step(const PrepareStepArgs& args);
 }  // namespace cpu
 
 namespace cuda {
@@ -83,6 +112,7 @@ void sgd_step(const SgdArgs& args, StreamRef stream);
 void adam_step(const AdamArgs& args, StreamRef stream);
 void gradient_squares(const GradientSquaresArgs& args, StreamRef stream);
 void gradients_finite(const GradientsFiniteArgs& args, StreamRef stream);
+void prepare_step(const PrepareStepArgs& args, StreamRef stream);
 }  // namespace cuda
 
 }  // namespace heddle

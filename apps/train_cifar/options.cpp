@@ -20,15 +20,6 @@ void check_devices(const std::string& text) {
     throw UsageError(fmt::format("\"{}\" is not allowed, expected one device", text));
 }
 
-void check_precision(const std::string& text) {
-  if (text == "fp32" || text == "bf16") return;
-  if (text == "fp16")
-    throw UsageError(fmt::format(
-        "\"{}\" needs loss scaling, which this version does not have; expected fp32 or bf16",
-        text));
-  throw UsageError(fmt::format("\"{}\" is not allowed, expected fp32 or bf16", text));
-}
-
 void declare_data(apps::FlagSet& flags, Options& o) {
   flags.group("Data");
   flags.text("--data", &o.data, "DIR",
@@ -92,8 +83,8 @@ void declare_machine(apps::FlagSet& flags, Options& o) {
   flags.text("--devices", &o.devices, "LIST", "Where to compute: cpu or cuda:N", check_devices);
   flags.integer("--threads", &o.threads, 0, 1024,
                 "Threads that compute; 0: one for each processor. Never changes native results");
-  flags.text("--precision", &o.precision, "fp32|bf16",
-             "Arithmetic of convolution and linear layers; weights stay fp32", check_precision);
+  flags.choice("--precision", &o.precision, {"fp32", "bf16", "fp16"},
+               "Arithmetic of convolution and linear layers; weights stay fp32");
   flags.choice("--provider", &o.provider, {"auto", "native", "vendor"},
                "Kernels: heddle's own, the vendor library's, or the faster of both");
   flags.integer("--seed", &o.seed, 0, std::numeric_limits<int64_t>::max(),
@@ -144,6 +135,11 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
 }  // namespace
 
 Device device_of(const Options& options) { return parse_devices(options.devices).front(); }
+
+DType dtype_of(const Options& options) {
+  if (options.precision == "bf16") return DType::kBFloat16;
+  return options.precision == "fp16" ? DType::kFloat16 : DType::kFloat32;
+}
 
 void declare_flags(apps::FlagSet& flags, Options& options) {
   declare_data(flags, options);

@@ -6,6 +6,7 @@
 
 #include "heddle/apps/support/flags.h"
 #include "heddle/core/device.h"
+#include "heddle/core/dtype.h"
 
 namespace heddle::train_cifar {
 
@@ -70,6 +71,8 @@ void check_options(const apps::FlagSet& flags, Options& options);
 
 /// Where to compute. Errors: UsageError.
 Device device_of(const Options& options);
+/// Of convolutions and products, from --precision.
+DType dtype_of(const Options& options);
 
 /// Takes over what a checkpoint records of its run's flags. A flag that says where or for how long
 /// to run stands where it was given; one that says what is computed must not differ.

@@ -43,4 +43,15 @@ RunState run_state_from_json(const nlohmann::ordered_json& json) {
           .step_seconds = value_of<double>(json, "step_seconds")};
 }
 
+nlohmann::ordered_json to_json(const GradScalerState& state) {
+  return {{"scale", state.scale}, {"growth_tracker", state.growth_tracker}, {"skips", state.skips}};
+}
+
+GradScalerState scaler_state_from_json(const nlohmann::ordered_json& json) {
+  if (!json.is_object()) fail("checkpoint: has no state of the loss scaler");
+  return {.scale = value_of<double>(json, "scale"),
+          .growth_tracker = value_of<int64_t>(json, "growth_tracker"),
+          .skips = value_of<int64_t>(json, "skips")};
+}
+
 }  // namespace heddle::train_cifar

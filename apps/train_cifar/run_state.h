@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "heddle/nn/amp/grad_scaler.h"
+
 namespace heddle::train_cifar {
 
 /// Where a run stands, exactly: the part of a checkpoint that is neither a tensor nor a setting.
@@ -23,5 +25,9 @@ struct RunState {
 nlohmann::ordered_json to_json(const RunState& state);
 /// Errors: Error where a value is missing, of another type or negative.
 RunState run_state_from_json(const nlohmann::ordered_json& json);
+
+nlohmann::ordered_json to_json(const GradScalerState& state);
+/// Errors: as run_state_from_json.
+GradScalerState scaler_state_from_json(const nlohmann::ordered_json& json);
 
 }  // namespace heddle::train_cifar

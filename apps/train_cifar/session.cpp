@@ -106,10 +106,14 @@ int train(Session& s, Module& model, const DataSets& data, RunRecord record) {
   check_position(s, steps_per_epoch);
   const Schedule schedule = make_schedule(o, steps_per_epoch);
   const std::unique_ptr<Optimizer> optimizer = make_optimizer(o, model);
+  StepRunner step(o, model, *optimizer);
   if (s.checkpoint) s.checkpoint->restore(model, *optimizer);
+  if (s.checkpoint && step.scaler() != nullptr)
+    step.scaler()->load_state(
+        scaler_state_from_json(s.checkpoint->record().value("scaler", nlohmann::ordered_json())));
   RunFolder folder(o.out, s.folder_use);
   if (s.folder_use == FolderUse::kResume) folder.trim_metrics(s.state.step, s.state.epochs_done);
-  Trainer trainer(o, data, {model, *optimizer, schedule, folder}, std::move(record), s.state);
+  Trainer trainer(o, data, {model, *optimizer, schedule, folder, step}, std::move(record), s.state);
   return trainer.run() == Trainer::Outcome::kDone ? 0 : kExitInterrupted;
 }
 
@@ -128,7 +132,7 @@ int run(Session& s) {
   if (!o.quiet) print_settings(s.flags, o, data, model->parameter_count());
   if (data.kind == "generated")
     fmt::print("note: no --data given, so this run uses generated pictures, not CIFAR-10\n");
-  const Autocast precision(o.precision == "bf16" ? DType::kBFloat16 : DType::kFloat32);
+  const Autocast precision(dtype_of(o));
   if (o.eval_only) return evaluate_only(s, *model, data);
   if (s.checkpoint && !o.quiet)
     fmt::print("resuming after step {}, in epoch {}\n", s.state.step, s.state.epochs_done + 1);

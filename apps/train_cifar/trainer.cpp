@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include "heddle/apps/support/streams.h"
 #include "heddle/apps/train_cifar/checkpoint.h"
-#include "heddle/apps/train_cifar/finite.h"
 #include "heddle/apps/train_cifar/report.h"
 #include "heddle/apps/train_cifar/signals.h"
 #include "heddle/core/version.h"
@@ -16,7 +14,6 @@
 #include "heddle/kernels/host/parallel_for.h"
 #include "heddle/kernels/provider.h"
 #include "heddle/nn/checkpoint/atomic_file.h"
-#include "heddle/nn/ops.h"
 
 namespace heddle::train_cifar {
 namespace {
@@ -91,8 +88,8 @@ void Trainer::train_epoch() {
     state_.data_seconds += lap();
     take_step(*next);
     state_.step_seconds += lap();
-    progress_.update(state_.batches_done, state_.loss_sum / static_cast<double>(state_.n_samples),
-                     state_.n_samples - samples_before);
+    const double n = static_cast<double>(std::max<int64_t>(1, state_.n_samples));
+    progress_.update(state_.batches_done, state_.loss_sum / n, state_.n_samples - samples_before);
     const bool due = options_.save_every > 0 && state_.step % options_.save_every == 0;
     if (due && !interrupted()) save();
     if (interrupted()) break;
@@ -104,61 +101,43 @@ void Trainer::train_epoch() {
 
 void Trainer::take_step(const Batch& batch) {
   parts_.optimizer.set_lr_scale(parts_.schedule.factor(state_.step));
-  parts_.model.set_step(state_.step);
-  parts_.optimizer.zero_grad();
-  const double loss = forward_backward(batch);
-  if (options_.clip_norm > 0) parts_.optimizer.clip_grad_norm(options_.clip_norm);
-  parts_.optimizer.step();
-  ++state_.step;
+  const StepResult result = parts_.step.run(batch, state_.step);
   ++state_.batches_done;
+  if (!result.taken) return note_skip();
+  ++state_.step;
   state_.n_samples += batch.size();
-  state_.loss_sum += loss * static_cast<double>(batch.size());
+  state_.n_correct += result.n_correct;
+  state_.loss_sum += result.loss * static_cast<double>(batch.size());
   parts_.folder.append_metrics({{"event", "step"},
                                 {"step", state_.step},
                                 {"epoch", state_.epochs_done + 1},
                                 {"samples", batch.size()},
-                                {"loss", loss},
+                                {"loss", result.loss},
                                 {"lr", parts_.optimizer.lr()}});
 }
 
-double Trainer::forward_backward(const Batch& batch) {
-  const int64_t n = batch.size();
-  const int64_t n_parts = std::min(options_.accumulate, n);
-  double loss_sum = 0.0;
-  for (int64_t part = 0; part < n_parts; ++part) {
-    const int64_t begin = n * part / n_parts, size = n * (part + 1) / n_parts - begin;
-    const Tensor images = n_parts == 1 ? batch.images : narrow(batch.images, 0, begin, size);
-    const Tensor labels = n_parts == 1 ? batch.labels : narrow(batch.labels, 0, begin, size);
-    const Tensor logits = parts_.model(images);  // (size, 10)
-    const Tensor loss =
-        cross_entropy(logits, labels, {.label_smoothing = options_.label_smoothing});
-    const double value = loss.item();
-    if (!std::isfinite(value))
-      fail(
-          "step {}: the loss is {}; first layer whose output is not finite: {}; the last "
-          "checkpoint is kept",
-          state_.step + 1, value, first_layer_not_finite(parts_.model, images));
-    state_.n_correct += count_correct(logits, labels);
-    loss_sum += value * static_cast<double>(size);
-    const double share = static_cast<double>(size) / static_cast<double>(n);
-    (n_parts == 1 ? loss : loss * share).backward();
-  }
-  return loss_sum / static_cast<double>(n);
+/// The batch is spent, but neither the step nor the schedule moves.
+void Trainer::note_skip() {
+  parts_.folder.append_metrics({{"event", "skip"},
+                                {"step", state_.step},
+                                {"epoch", state_.epochs_done + 1},
+                                {"scale", parts_.step.scaler()->get_scale()}});
 }
 
 void Trainer::finish_epoch(const Evaluation& evaluation) {
-  const double n = static_cast<double>(state_.n_samples);
-  const EpochSummary summary{.epoch = state_.epochs_done + 1,
-                             .n_epochs = options_.epochs,
-                             .step = state_.step,
-                             .lr = options_.lr * parts_.schedule.factor(state_.step - 1),
-                             .train_loss = state_.loss_sum / n,
-                             .train_accuracy = static_cast<double>(state_.n_correct) / n,
-                             .test_loss = evaluation.loss,
-                             .test_accuracy = evaluation.accuracy(),
-                             .data_seconds = state_.data_seconds,
-                             .step_seconds = state_.step_seconds,
-                             .eval_seconds = evaluation.seconds};
+  const double n = static_cast<double>(std::max<int64_t>(1, state_.n_samples));
+  const EpochSummary summary{
+      .epoch = state_.epochs_done + 1,
+      .n_epochs = options_.epochs,
+      .step = state_.step,
+      .lr = options_.lr * parts_.schedule.factor(std::max<int64_t>(0, state_.step - 1)),
+      .train_loss = state_.loss_sum / n,
+      .train_accuracy = static_cast<double>(state_.n_correct) / n,
+      .test_loss = evaluation.loss,
+      .test_accuracy = evaluation.accuracy(),
+      .data_seconds = state_.data_seconds,
+      .step_seconds = state_.step_seconds,
+      .eval_seconds = evaluation.seconds};
   parts_.folder.append_metrics(to_json(summary));
   state_.begin_next_epoch();
   save();
@@ -169,6 +148,7 @@ void Trainer::save() {
   nlohmann::ordered_json record = record_.to_json();
   const std::string config = record.dump(2) + "\n";
   record["state"] = to_json(state_);
+  if (GradScaler* scaler = parts_.step.scaler()) record["scaler"] = to_json(scaler->state());
   try {
     check_state_finite(parts_.model);
     save_checkpoint(parts_.folder.checkpoint(), parts_.model, parts_.optimizer, record);

@@ -9,6 +9,7 @@
 #include "heddle/apps/train_cifar/progress.h"
 #include "heddle/apps/train_cifar/run_folder.h"
 #include "heddle/apps/train_cifar/run_state.h"
+#include "heddle/apps/train_cifar/step_runner.h"
 #include "heddle/nn/module.h"
 #include "heddle/nn/optim/optimizer.h"
 #include "heddle/nn/optim/schedule.h"
@@ -29,6 +30,7 @@ struct TrainingParts {
   Optimizer& optimizer;
   const Schedule& schedule;
   RunFolder& folder;
+  StepRunner& step;
 };
 
 /// The training loop: epochs of steps, an evaluation after each, files and reports as it goes.
@@ -45,7 +47,7 @@ class Trainer {
  private:
   void train_epoch();
   void take_step(const Batch& batch);
-  double forward_backward(const Batch& batch);  ///< The batch's mean loss.
+  void note_skip();
   void finish_epoch(const Evaluation& evaluation);
   void save();
   Outcome stop();

@@ -16,7 +16,10 @@ bool is_castable(DType dtype) {
 Autocast::Autocast(DType dtype) : previous_(current) {
   HEDDLE_CHECK(is_castable(dtype), "autocast: dtype is {}, expected bfloat16, float16 or float32",
                dtype);
-  current = dtype;
+  if (dtype == DType::kFloat32)
+    current.reset();
+  else
+    current = dtype;
 }
 
 Autocast::~Autocast() { current = previous_; }
@@ -24,6 +27,12 @@ Autocast::~Autocast() { current = previous_; }
 Tensor autocast(const Tensor& x) {
   if (!current || !x.defined() || !is_castable(x.dtype()) || x.dtype() == *current) return x;
   return to(x, *current);
+}
+
+Tensor autocast_to_float32(const Tensor& x) {
+  const bool narrow =
+      x.defined() && (x.dtype() == DType::kBFloat16 || x.dtype() == DType::kFloat16);
+  return current && narrow ? to(x, DType::kFloat32) : x;
 }
 
 }  // namespace heddle

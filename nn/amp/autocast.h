@@ -6,12 +6,15 @@
 
 namespace heddle {
 
-/// While it lives, convolutions and linear layers (modules) of this thread compute in `dtype`: they
-/// convert what they are given and their own parameters, which stay float32, as do the gradients
-/// and the optimizer's state. Layers between pass on the dtype they get; losses, statistics and
-/// sums are kept in float32 inside. Evaluation and training alike.
-/// Numerics: bfloat16 has float32's range and needs no loss scaling; float16 has not.
-/// Errors: a dtype other than bfloat16, float16 and float32 (which switches an outer one off).
+/// While it lives, the operations of this thread compute in the dtypes of PyTorch's lists
+/// (docs/amp.md): conv2d, linear and matmul convert what they are given, parameters included, to
+/// `dtype`; exp, log, log_softmax, cross_entropy and sum convert 16-bit inputs to float32; all
+/// others take the dtype they get, the wider one where two differ, and keep statistics and sums in
+/// float32 inside. Parameters stay float32, as do their gradients and the optimizer's state.
+/// backward() follows the dtypes of the forward pass and needs no scope. Evaluation and training
+/// alike. Numerics: bfloat16 has float32's range and needs no loss scaling; float16 has not
+/// (nn/amp/grad_scaler.h). Errors: a dtype other than bfloat16, float16 and float32 (which switches
+/// an outer one off).
 class Autocast {
  public:
   explicit Autocast(DType dtype);
@@ -23,8 +26,10 @@ class Autocast {
   std::optional<DType> previous_;
 };
 
-/// `x` in the dtype that holds on this thread, recorded on the tape; `x` itself without one, and
-/// where it is undefined or not of 16 or 32 bits.
+/// `x` in the dtype of convolutions and products on this thread, recorded on the tape; `x` itself
+/// without one, and where it is undefined or not of 16 or 32 bits.
 Tensor autocast(const Tensor& x);
+/// `x` in float32 where it has 16 bits and an Autocast lives on this thread; else `x` itself.
+Tensor autocast_to_float32(const Tensor& x);
 
 }  // namespace heddle

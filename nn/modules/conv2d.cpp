@@ -1,6 +1,5 @@
 #include "heddle/nn/modules/conv2d.h"
 
-#include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/modules/initialisation.h"
 
 namespace heddle {
@@ -30,9 +29,7 @@ Conv2d::Conv2d(int64_t in, int64_t out, Size2d kernel, Conv2dLayerOptions option
   if (options.bias) bias_ = &add_parameter("bias", initial_values({out}, fan_in));
 }
 
-Tensor Conv2d::forward(const Tensor& x) {
-  return conv2d(autocast(x), autocast(weight), autocast(bias()), options_);
-}
+Tensor Conv2d::forward(const Tensor& x) { return conv2d(x, weight, bias(), options_); }
 
 std::string Conv2d::describe() const {
   const Shape& shape = weight.shape();

@@ -1,6 +1,5 @@
 #include "heddle/nn/modules/linear.h"
 
-#include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/modules/initialisation.h"
 #include "heddle/nn/ops.h"
 
@@ -33,9 +32,7 @@ Linear::Linear(int64_t in, int64_t out, LinearOptions options)
 Linear::Linear(ImageSize in, int64_t out, LinearOptions options)
     : Linear(initial_weight(in, out), in.channels * in.rows * in.columns, out, options) {}
 
-Tensor Linear::forward(const Tensor& x) {
-  return linear(autocast(x), autocast(weight), autocast(bias()), fuse_relu_);
-}
+Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias(), fuse_relu_); }
 
 std::string Linear::describe() const {
   return fmt::format("Linear({}, {}{}{})", weight.numel() / weight.size(0), weight.size(0),

@@ -1,6 +1,7 @@
 #include "heddle/nn/ops/broadcast.h"
 
 #include "heddle/core/tape.h"
+#include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/ops.h"
 
 namespace heddle {
@@ -27,6 +28,7 @@ Tensor sum_to_shape(const Tensor& dy, const Shape& shape) {
   for (int i = 0; i < dy.dim(); ++i)
     if (i < added || (shape[i - added] == 1 && dy.shape()[i] != 1)) summed.push_back(i);
   const NoGradGuard no_grad;
+  const Autocast as_given(DType::kFloat32);
   return reshape(sum(dy, summed, true), shape);
 }
 

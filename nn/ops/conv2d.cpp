@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "heddle/kernels/dispatch.h"
+#include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/ops/affine.h"
 #include "heddle/nn/ops/layout.h"
@@ -104,8 +105,9 @@ Gradients backward_weight(const Conv2dGeometry& g, const Tensor& dy, const Tenso
 
 }  // namespace
 
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias,
+Tensor conv2d(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias,
               const Conv2dOptions& options) {
+  const Tensor x = autocast(given_x), weight = autocast(given_weight), bias = autocast(given_bias);
   check_operands(x, weight, bias, options);
   const Conv2dGeometry g = geometry_of(x, weight, options);
   const Tensor image = dense(x, MemoryFormat::kChannelsLast);

@@ -2,6 +2,7 @@
 
 #include "heddle/core/tape.h"
 #include "heddle/kernels/dispatch.h"
+#include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/ops/layout.h"
 
@@ -47,8 +48,9 @@ Tensor cross_entropy_backward(const Tensor& dy, const Tensor& logits, const Tens
 
 }  // namespace
 
-Tensor cross_entropy(const Tensor& input, const Tensor& input_labels,
+Tensor cross_entropy(const Tensor& given, const Tensor& input_labels,
                      const CrossEntropyOptions& options) {
+  const Tensor input = autocast_to_float32(given);
   check_arguments(input, input_labels, options);
   const Tensor logits = dense(input, MemoryFormat::kContiguous);
   const Tensor labels = dense(input_labels, MemoryFormat::kContiguous);

@@ -1,6 +1,7 @@
 #include "heddle/kernels/linear.h"
 
 #include "heddle/kernels/dispatch.h"
+#include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/ops/affine.h"
 #include "heddle/nn/ops/layout.h"
@@ -76,7 +77,9 @@ Gradients backward_weight(const Sizes& sizes, const Layouts& layouts, const Tens
 
 }  // namespace
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, bool fuse_relu) {
+Tensor linear(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias,
+              bool fuse_relu) {
+  const Tensor x = autocast(given_x), weight = autocast(given_weight), bias = autocast(given_bias);
   check_operands(x, weight, bias);
   // An image and its weight are read in the storage order of the weight: no pass to flatten.
   const Tensor w = weight.dim() == 4 ? dense(weight) : dense(weight, MemoryFormat::kContiguous);

@@ -2,6 +2,7 @@
 
 #include "heddle/core/tape.h"
 #include "heddle/kernels/dispatch.h"
+#include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/ops/layout.h"
 
@@ -21,7 +22,8 @@ Tensor log_softmax_backward(const Tensor& incoming, const Tensor& y) {
 
 }  // namespace
 
-Tensor log_softmax(const Tensor& input) {
+Tensor log_softmax(const Tensor& given) {
+  const Tensor input = autocast_to_float32(given);
   HEDDLE_CHECK(is_floating(input.dtype()), "log_softmax: x is {}, expected a floating dtype",
                input.dtype());
   HEDDLE_CHECK(input.dim() >= 1 && input.shape().back() > 0,

@@ -2,6 +2,7 @@
 
 #include "heddle/core/tape.h"
 #include "heddle/kernels/dispatch.h"
+#include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/ops/broadcast.h"
 
@@ -138,7 +139,8 @@ Shape output_shape(const Tensor& a, const Tensor& b, const Shape& of_matrices) {
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b) {
+Tensor matmul(const Tensor& given_a, const Tensor& given_b) {
+  const Tensor a = autocast(given_a), b = autocast(given_b);
   check_operands(a, b);
   const Tensor left = as_matrix(a, true);
   const Tensor right = as_matrix(b, false);

@@ -4,6 +4,7 @@
 
 #include "heddle/core/tape.h"
 #include "heddle/kernels/dispatch.h"
+#include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/ops/broadcast.h"
 #include "heddle/nn/ops/layout.h"
@@ -61,7 +62,8 @@ Tensor spread(const Tensor& dy, const Shape& kept, const Shape& x_shape) {
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const Dims& dims, bool keepdim) {
+Tensor sum(const Tensor& given, const Dims& dims, bool keepdim) {
+  const Tensor x = autocast_to_float32(given);
   const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::kInt64;
   auto [full, y] = make_result("sum", x, dims, keepdim, dtype);
   HEDDLE_DISPATCH(x.device(), reduce, {full.view(), x.view(), ReduceOp::kSum});

@@ -2,6 +2,7 @@
 
 #include "heddle/core/tape.h"
 #include "heddle/kernels/dispatch.h"
+#include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/ops/layout.h"
 
@@ -35,8 +36,8 @@ Tensor unary(const char* name, UnaryOp op, const Tensor& input) {
 }  // namespace
 
 Tensor neg(const Tensor& x) { return unary("neg", UnaryOp::kNeg, x); }
-Tensor exp(const Tensor& x) { return unary("exp", UnaryOp::kExp, x); }
-Tensor log(const Tensor& x) { return unary("log", UnaryOp::kLog, x); }
+Tensor exp(const Tensor& x) { return unary("exp", UnaryOp::kExp, autocast_to_float32(x)); }
+Tensor log(const Tensor& x) { return unary("log", UnaryOp::kLog, autocast_to_float32(x)); }
 Tensor sqrt(const Tensor& x) { return unary("sqrt", UnaryOp::kSqrt, x); }
 Tensor tanh(const Tensor& x) { return unary("tanh", UnaryOp::kTanh, x); }
 Tensor sigmoid(const Tensor& x) { return unary("sigmoid", UnaryOp::kSigmoid, x); }

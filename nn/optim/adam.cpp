@@ -18,17 +18,18 @@ void check_options(std::string_view name, const Options& options) {
                "{}: betas are {} and {}, expected at least 0 and below 1", name, beta1, beta2);
 }
 
-template <class Options>
-void adam_update(Device device, const Options& options, bool decoupled, double lr_scale,
-                 std::span<const ParamSlot> slots, double grad_scale) {
+template <class Options, class StepFactors>
+void adam_update(Device device, const Options& options, bool decoupled,
+                 std::span<const ParamSlot> slots, const StepFactors& factors) {
   const AdamArgs args{.slots = slots,
-                      .lr = options.lr * lr_scale,
+                      .lr = options.lr * factors.lr_scale,
                       .beta1 = options.betas.first,
                       .beta2 = options.betas.second,
                       .eps = options.eps,
                       .weight_decay = options.weight_decay,
                       .decoupled = decoupled,
-                      .grad_scale = grad_scale};
+                      .grad_scale = factors.grad_scale,
+                      .control = factors.control};
   HEDDLE_DISPATCH(device, adam_step, args);
 }
 
@@ -43,8 +44,8 @@ Adam::Adam(std::vector<ParameterGroup<AdamOptions>> groups)
   for (const AdamOptions& options : options_) check_options("Adam", options);
 }
 
-void Adam::update(size_t group, std::span<const ParamSlot> slots, double grad_scale) {
-  adam_update(device(), options_[group], false, lr_scale(), slots, grad_scale);
+void Adam::update(size_t group, std::span<const ParamSlot> slots, const StepFactors& factors) {
+  adam_update(device(), options_[group], false, slots, factors);
 }
 
 AdamW::AdamW(std::vector<Tensor> parameters, AdamWOptions options)
@@ -56,8 +57,8 @@ AdamW::AdamW(std::vector<ParameterGroup<AdamWOptions>> groups)
   for (const AdamWOptions& options : options_) check_options("AdamW", options);
 }
 
-void AdamW::update(size_t group, std::span<const ParamSlot> slots, double grad_scale) {
-  adam_update(device(), options_[group], true, lr_scale(), slots, grad_scale);
+void AdamW::update(size_t group, std::span<const ParamSlot> slots, const StepFactors& factors) {
+  adam_update(device(), options_[group], true, slots, factors);
 }
 
 }  // namespace heddle

@@ -29,7 +29,7 @@ class Adam : public Optimizer {
 
  private:
   double base_lr(size_t group) const override { return options_[group].lr; }
-  void update(size_t group, std::span<const ParamSlot> slots, double grad_scale) override;
+  void update(size_t group, std::span<const ParamSlot> slots, const StepFactors& factors) override;
   std::vector<AdamOptions> options_;
 };
 
@@ -41,7 +41,7 @@ class AdamW : public Optimizer {
 
  private:
   double base_lr(size_t group) const override { return options_[group].lr; }
-  void update(size_t group, std::span<const ParamSlot> slots, double grad_scale) override;
+  void update(size_t group, std::span<const ParamSlot> slots, const StepFactors& factors) override;
   std::vector<AdamWOptions> options_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <map>
 
 #include "heddle/core/tape.h"
@@ -11,8 +12,6 @@
 
 namespace heddle {
 namespace {
-
-constexpr double kClipEpsilon = 1e-6;  // PyTorch's
 
 DType state_dtype(DType parameter) {
   return parameter == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
@@ -90,17 +89,16 @@ Device Optimizer::device() const {
 }
 
 void Optimizer::fill_slots(std::vector<Slot>& group, std::vector<ParamSlot>& slots,
-                           std::vector<Tensor>& gradients) const {
+                           std::vector<Tensor>& gradients, int64_t counted_from) const {
   for (Slot& slot : group) {
     const Tensor gradient = slot.parameter.grad();
     if (!gradient.defined()) continue;
     gradients.push_back(in_layout_of(slot.parameter, gradient));
-    ++slot.step;
     ParamSlot kernel_slot{.p = slot.parameter.raw_data(),
                           .g = gradients.back().raw_data(),
                           .n = slot.parameter.numel(),
                           .dtype = slot.parameter.dtype(),
-                          .step = slot.step};
+                          .step = slot.step + 1 - counted_from};
     if (!slot.moments.empty()) kernel_slot.m = slot.moments[0].raw_data();
     if (slot.moments.size() > 1) kernel_slot.v = slot.moments[1].raw_data();
     slots.push_back(kernel_slot);
@@ -108,15 +106,88 @@ void Optimizer::fill_slots(std::vector<Slot>& group, std::vector<ParamSlot>& slo
   }
 }
 
-void Optimizer::step() {
+void Optimizer::update_all(const StepFactors& factors) {
   const NoGradGuard no_grad;
+  // The device's own count is added: what is captured holds for every later step.
+  const int64_t counted_from = factors.control == nullptr ? 0 : steps();
   for (size_t group = 0; group < groups_.size(); ++group) {
     std::vector<Tensor> gradients;  // holds what was copied to another order
     kernel_slots_.clear();
-    fill_slots(groups_[group], kernel_slots_, gradients);
-    if (!kernel_slots_.empty()) update(group, kernel_slots_, grad_scale_);
+    fill_slots(groups_[group], kernel_slots_, gradients, counted_from);
+    if (!kernel_slots_.empty()) update(group, kernel_slots_, factors);
   }
+}
+
+void Optimizer::count_step() {
+  for (std::vector<Slot>& group : groups_)
+    for (Slot& slot : group)
+      if (slot.parameter.grad().defined()) ++slot.step;
+}
+
+void Optimizer::step() {
+  update_all({.lr_scale = lr_scale_, .grad_scale = grad_scale_});
+  count_step();
   grad_scale_ = 1.0;
+}
+
+StepControl* Optimizer::control() {
+  constexpr int64_t kBytes = sizeof(StepControl);
+  if (!control_.defined()) {
+    control_ = Tensor::empty({kBytes}, DType::kUInt8, MemoryFormat::kContiguous, device());
+    host_control_ = pinned_storage(kBytes);
+  }
+  return static_cast<StepControl*>(control_.raw_data());
+}
+
+void Optimizer::begin_step(double grad_scale) {
+  StepControl* target = control();
+  *static_cast<StepControl*>(host_control_->data()) = {
+      .lr_scale = lr_scale_, .grad_scale = grad_scale * grad_scale_, .steps = steps()};
+  grad_scale_ = 1.0;
+  // finish_step() of the step before has waited for the device: nothing reads the host's copy.
+  memory::copy(target, device(), host_control_->data(), Device::cpu(), sizeof(StepControl),
+               /*wait=*/false);
+}
+
+void Optimizer::check_gradients(double max_norm) {
+  const NoGradGuard no_grad;
+  std::vector<Tensor> gradients;
+  const std::vector<ParamSlot> slots = gradient_slots(parameters(), gradients);
+  const bool clips = max_norm > 0.0;
+  // The sum of squares is finite exactly where all gradients are: one pass does for both.
+  const Tensor squares = Tensor::empty({}, DType::kFloat64, MemoryFormat::kContiguous, device());
+  const Tensor finite = Tensor::empty({}, DType::kUInt8, MemoryFormat::kContiguous, device());
+  PrepareStepArgs args{.control = control(), .max_norm = max_norm};
+  if (clips) {
+    args.squares = squares.data<double>();
+    HEDDLE_DISPATCH(device(), gradient_squares, GradientSquaresArgs{slots, squares.data<double>()});
+  } else {
+    bool* verdict = static_cast<bool*>(finite.raw_data());
+    args.finite = verdict;
+    HEDDLE_DISPATCH(device(), gradients_finite, GradientsFiniteArgs{slots, verdict});
+  }
+  HEDDLE_DISPATCH(device(), prepare_step, args);
+}
+
+void Optimizer::apply_step() { update_all({.control = control()}); }
+
+Tensor Optimizer::found_inf() {
+  (void)control();
+  constexpr auto kPlace = static_cast<int64_t>(offsetof(StepControl, found_inf) / sizeof(float));
+  return Tensor::from_storage(control_.storage(), {}, {}, kPlace, DType::kFloat32);
+}
+
+bool Optimizer::finish_step() {
+  const bool taken = !(found_inf().item() > 0.0);
+  if (taken) count_step();
+  return taken;
+}
+
+std::vector<Tensor> Optimizer::parameters() const {
+  std::vector<Tensor> parameters;
+  for (const std::vector<Slot>& group : groups_)
+    for (const Slot& slot : group) parameters.push_back(slot.parameter);
+  return parameters;
 }
 
 void Optimizer::zero_grad() {
@@ -125,19 +196,14 @@ void Optimizer::zero_grad() {
 }
 
 double Optimizer::clip_grad_norm(double max_norm) {
-  std::vector<Tensor> parameters;
-  for (const std::vector<Slot>& group : groups_)
-    for (const Slot& slot : group) parameters.push_back(slot.parameter);
-  const double norm = grad_norm(parameters);
+  const double norm = grad_norm(parameters());
   grad_scale_ = clip_factor(norm, max_norm);
   return norm;
 }
 
 bool Optimizer::gradients_finite() const {
-  std::vector<Tensor> parameters, gradients;
-  for (const std::vector<Slot>& group : groups_)
-    for (const Slot& slot : group) parameters.push_back(slot.parameter);
-  const std::vector<ParamSlot> slots = gradient_slots(parameters, gradients);
+  std::vector<Tensor> gradients;
+  const std::vector<ParamSlot> slots = gradient_slots(parameters(), gradients);
   const Tensor finite = Tensor::empty({}, DType::kUInt8, MemoryFormat::kContiguous, device());
   HEDDLE_DISPATCH(device(), gradients_finite,
                   GradientsFiniteArgs{slots, static_cast<bool*>(finite.raw_data())});

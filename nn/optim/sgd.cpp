@@ -35,15 +35,16 @@ Sgd::Sgd(std::vector<ParameterGroup<SgdOptions>> groups)
   for (const SgdOptions& options : options_) check_options(options);
 }
 
-void Sgd::update(size_t group, std::span<const ParamSlot> slots, double grad_scale) {
+void Sgd::update(size_t group, std::span<const ParamSlot> slots, const StepFactors& factors) {
   const SgdOptions& options = options_[group];
   const SgdArgs args{.slots = slots,
-                     .lr = options.lr * lr_scale(),
+                     .lr = options.lr * factors.lr_scale,
                      .momentum = options.momentum,
                      .dampening = options.dampening,
                      .weight_decay = options.weight_decay,
                      .nesterov = options.nesterov,
-                     .grad_scale = grad_scale};
+                     .grad_scale = factors.grad_scale,
+                     .control = factors.control};
   HEDDLE_DISPATCH(device(), sgd_step, args);
 }
 

@@ -21,7 +21,7 @@ class Sgd : public Optimizer {
 
  private:
   double base_lr(size_t group) const override { return options_[group].lr; }
-  void update(size_t group, std::span<const ParamSlot> slots, double grad_scale) override;
+  void update(size_t group, std::span<const ParamSlot> slots, const StepFactors& factors) override;
   std::vector<SgdOptions> options_;
 };
 

@@ -70,8 +70,7 @@ TEST_CASE("unknown words are refused with the known ones") {
   check_refused({{"--schedule", "poly"}, {"--schedule", "\"poly\"", "constant, step, cosine"}});
   check_refused({{"--augment", "mix"}, {"--augment", "\"mix\"", "none, flip, crop_flip"}});
   check_refused({{"--provider", "gpu"}, {"--provider", "\"gpu\"", "auto, native, vendor"}});
-  check_refused({{"--precision", "int8"}, {"--precision", "\"int8\"", "fp32"}});
-  check_refused({{"--precision", "fp16"}, {"--precision", "\"fp16\"", "loss scaling"}});
+  check_refused({{"--precision", "int8"}, {"--precision", "\"int8\"", "fp32, bf16, fp16"}});
 }
 
 TEST_CASE("devices that are not there are refused") {

@@ -123,6 +123,14 @@ class DeviceControl {
     memory_.upload();
   }
   const StepControl* get() const { return memory_.device_as<StepControl>(); }
+  StepControl* writable() const { return memory_.device_as<StepControl>(); }
+  StepControl download() const {
+    StepControl value;
+    const auto bytes = memory_.device_bytes();
+    const auto begin = memory_.host_as<std::byte>() - memory_.host_bytes().data();
+    std::memcpy(&value, bytes.data() + begin, sizeof(value));
+    return value;
+  }
 
  private:
   Mirror memory_;
@@ -130,7 +138,8 @@ class DeviceControl {
 
 TEST_CASE("what changes from step to step comes from device memory", "[optimizer]") {
   for (const bool finite : {true, false}) {
-    const StepControl control{.lr_scale = 0.5, .grad_scale = 0.25, .steps = 4, .finite = finite};
+    const StepControl control{
+        .lr_scale = 0.5, .grad_scale = 0.25, .steps = 4, .found_inf = finite ? 0.0F : 1.0F};
     const DeviceControl on_device(control);
     Parameters with_adam = many_parameters(1);
     AdamArgs adam{.slots = with_adam.host(), .lr = 0.01, .control = &control};
@@ -153,6 +162,33 @@ TEST_CASE("what changes from step to step comes from device memory", "[optimizer
       const auto& slot = by_value.host()[i];
       CHECK(std::memcmp(slot.p, with_sgd.host()[i].p,
                         static_cast<size_t>(slot.n * size_of(slot.dtype))) == 0);
+    }
+  }
+}
+
+TEST_CASE("a step is decided on in the device's memory", "[optimizer]") {
+  const double kInf = INFINITY;
+  for (const double squares : {0.0, 4.0, 1e6, kInf, static_cast<double>(NAN)}) {
+    for (const bool finite : {true, false}) {
+      for (const bool clip : {true, false}) {
+        CAPTURE(squares, finite, clip);
+        StepControl control{.lr_scale = 0.5, .grad_scale = 0.25};
+        const DeviceControl on_device(control);
+        Mirror norm(DType::kFloat64, {1}), verdict(DType::kUInt8, {1});
+        norm.fill([&](int64_t) { return squares; });
+        verdict.fill([&](int64_t) { return finite ? 1.0 : 0.0; });
+        const auto* device_squares = clip ? norm.device_as<double>() : nullptr;
+        cpu::prepare_step({&control, &finite, clip ? &squares : nullptr, 2.0});
+        cuda::prepare_step({on_device.writable(), verdict.device_as<bool>(), device_squares, 2.0},
+                           test_stream());
+        const StepControl found = on_device.download();
+        CHECK(found.found_inf == control.found_inf);
+        CHECK(std::memcmp(&found.grad_scale, &control.grad_scale, sizeof(double)) == 0);
+        CHECK(found.lr_scale == 0.5);
+        CHECK((control.found_inf > 0) == !(finite && (!clip || std::isfinite(squares))));
+        if (clip && squares == 1e6) CHECK(control.grad_scale == 0.25 * (2.0 / (250.0 + 1e-6)));
+        if (!clip || squares <= 4.0) CHECK(control.grad_scale == 0.25);
+      }
     }
   }
 }
