@@ -2,6 +2,7 @@
 
 // All of Heddle's public interface; scripts/check_source.py --write makes this file.
 #include "heddle/core/buffer.h"
+#include "heddle/core/capture_arena.h"
 #include "heddle/core/cuda_error.h"
 #include "heddle/core/cuda_handle.h"
 #include "heddle/core/denormals.h"
@@ -60,6 +61,7 @@
 #include "heddle/nn/optim/schedule.h"
 #include "heddle/nn/optim/sgd.h"
 #include "heddle/nn/state.h"
+#include "heddle/nn/step_graph.h"
 #include "heddle/nn/summary.h"
 #include "heddle/parallel/exchange.h"
 #include "heddle/parallel/exchange_plan.h"

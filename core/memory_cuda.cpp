@@ -1,3 +1,4 @@
+#include "heddle/core/capture_arena.h"
 #include "heddle/core/context_cuda.h"
 #include "heddle/core/cuda_memory.h"
 #include "heddle/core/device_fault.h"
@@ -6,9 +7,16 @@
 namespace heddle {
 
 void* cuda::allocate(int64_t bytes, StreamRef stream) {
+  if (CaptureArena* arena = CaptureArena::current(stream.device())) {
+    void* data = arena->allocate(bytes);
+    if (data == nullptr) fail("memory: the graph's arena has no {} bytes left", bytes);
+    return data;
+  }
   return context(stream.device()).allocate(bytes, stream);
 }
-void cuda::release(Device device, void* data) noexcept { context(device).release(data); }
+void cuda::release(Device device, void* data) noexcept {
+  if (!CaptureArena::take_back(device, data)) context(device).release(data);
+}
 void cuda::record_use(void* data, Device device, StreamRef stream) {
   context(device).record_use(data, stream);
 }

@@ -1,5 +1,6 @@
 #include "heddle/kernels/dropout.h"
 
+#include "heddle/core/capture_arena.h"
 #include "heddle/core/tape.h"
 #include "heddle/kernels/dispatch.h"
 #include "heddle/nn/ops.h"
@@ -29,6 +30,10 @@ Tensor dropout(const Tensor& input, double probability, const Rng& rng, bool tra
   HEDDLE_CHECK(input.numel() <= kMaxElements, "dropout: x has {} elements, expected at most {}",
                input.numel(), kMaxElements);
   if (!training || probability == 0.0) return input;
+#ifdef HEDDLE_WITH_CUDA
+  HEDDLE_CHECK(CaptureArena::current(input.device()) == nullptr,
+               "dropout: its draws change from step to step, expected no capture as a graph");
+#endif
   const Tensor x = dense(input);
   const bool image = format_of(x) == MemoryFormat::kChannelsLast;
   const double scale = probability == 1.0 ? 0.0 : 1.0 / (1.0 - probability);

@@ -98,5 +98,30 @@ TEST_CASE("autocast: holds on its thread, while it lives, and can be switched of
   CHECK_THROWS_WITH(Autocast(DType::kFloat64), ContainsSubstring("dtype is float64"));
 }
 
+TEST_CASE("autocast: operations follow PyTorch's lists, gradients their inputs") {
+  for (const DType half : {DType::kBFloat16, DType::kFloat16}) {
+    Tensor a = ones({2, 3}), b = ones({3, 2}), narrow_x = to(ones({2, 3}), half);
+    for (Tensor* leaf : {&a, &b, &narrow_x}) leaf->set_requires_grad();
+    const Tensor labels = zeros({2}, DType::kInt64);
+    {
+      const Autocast scope(half);
+      CHECK(matmul(a, b).dtype() == half);
+      CHECK(linear(a, ones({4, 3}), Tensor()).dtype() == half);
+      CHECK(conv2d(ones({1, 3, 4, 4}), ones({2, 3, 3, 3}), Tensor()).dtype() == half);
+      for (const Tensor& wide : {sum(narrow_x), exp(narrow_x), log(narrow_x), log_softmax(narrow_x),
+                                 cross_entropy(narrow_x, labels)})
+        CHECK(wide.dtype() == DType::kFloat32);
+      CHECK(relu(narrow_x).dtype() == half);
+      CHECK((narrow_x + a).dtype() == DType::kFloat32);
+      cross_entropy(matmul(a, b), labels).backward();
+      sum(narrow_x + to(zeros({3}), half)).backward();
+      CHECK(a.grad().dtype() == DType::kFloat32);
+      CHECK(narrow_x.grad().dtype() == half);
+    }
+    CHECK(sum(narrow_x).dtype() == half);
+    CHECK(matmul(a, b).dtype() == DType::kFloat32);
+  }
+}
+
 }  // namespace
 }  // namespace heddle

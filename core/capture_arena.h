@@ -1,0 +1,56 @@
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "heddle/core/buffer.h"
+
+namespace heddle {
+
+/// The memory of a CUDA graph: while a Scope lives, what this thread allocates on the stream's
+/// device comes from one block that outlives all replays, so that captured work finds the same
+/// addresses again. Freed parts serve later allocations, which the stream's order allows. What was
+/// allocated outside and is freed inside is kept until the scope ends, or the free would be
+/// captured. In builds with CUDA alone.
+class CaptureArena {
+ public:
+  CaptureArena(int64_t bytes, StreamRef stream);
+  ~CaptureArena();
+  CaptureArena(const CaptureArena&) = delete;
+  CaptureArena& operator=(const CaptureArena&) = delete;
+
+  /// Null where no free part is large enough.
+  void* allocate(int64_t bytes);
+  bool is_full() const { return full_; }  ///< An allocation found no room.
+  int64_t bytes() const { return block_.bytes(); }
+
+  class [[nodiscard]] Scope {
+   public:
+    explicit Scope(CaptureArena& arena);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    CaptureArena& arena_;
+    CaptureArena* previous_;
+  };
+
+  /// The arena of this thread for `device`; null where there is none.
+  static CaptureArena* current(Device device);
+  /// Takes back what an arena gave, or keeps what it must not free now. False: neither.
+  static bool take_back(Device device, void* data) noexcept;
+
+ private:
+  bool holds(const void* data) const;
+  void free_part(void* data) noexcept;
+
+  Buffer block_;
+  std::map<int64_t, int64_t> free_;  // size by offset
+  std::map<int64_t, int64_t> used_;
+  std::vector<void*> deferred_;
+  bool full_ = false;
+};
+
+}  // namespace heddle

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "heddle/core/tensor.h"
+
+namespace heddle {
+
+/// A training step that is captured as a CUDA graph and replayed: one launch in place of hundreds.
+/// run(inputs, body) calls body(inputs) the first `warm_up` times for inputs of the same shapes,
+/// then captures it over inputs of its own, with activations in an arena sized by the warm-up, and
+/// replays it from then on. The results are those of calling it.
+///
+/// What body does on the host happens in the warm-up and at the capture alone; what changes from
+/// step to step must be read from device memory (Optimizer::begin_step and finish_step stand
+/// outside, check_gradients and apply_step inside; GradScaler::scale reads its scale there). Body
+/// must not wait for the device (item(), to_vector()) and must not use random numbers that depend
+/// on the step: Dropout refuses to be captured. The tensors that run() gives are overwritten by the
+/// next run; they, gradients included, must not outlive the graph. In builds with CUDA alone.
+/// Errors: those of body; CudaError where something in it cannot be captured.
+class StepGraph {
+ public:
+  using Tensors = std::vector<Tensor>;
+  using Body = std::function<Tensors(const Tensors& inputs)>;
+
+  explicit StepGraph(Device device, int warm_up = 2);
+  ~StepGraph();
+  StepGraph(const StepGraph&) = delete;
+  StepGraph& operator=(const StepGraph&) = delete;
+
+  Tensors run(const Tensors& inputs, const Body& body);
+  int64_t replays() const { return replays_; }  ///< Launches of graphs so far.
+
+ private:
+  struct Entry;
+  Entry& entry_for(const Tensors& inputs);
+  Tensors warm_up_run(Entry& entry, const Tensors& inputs, const Body& body);
+  void capture(Entry& entry, const Tensors& inputs, const Body& body);
+  bool try_capture(Entry& entry, int64_t bytes, const Body& body);
+
+  Device device_;
+  int warm_up_;
+  int64_t replays_ = 0;
+  std::vector<std::unique_ptr<Entry>> entries_;
+};
+
+}  // namespace heddle
