@@ -7,6 +7,7 @@
 
 #include "heddle/apps/support/streams.h"
 #include "heddle/apps/train_cifar/checkpoint.h"
+#include "heddle/apps/train_cifar/finite.h"
 #include "heddle/apps/train_cifar/report.h"
 #include "heddle/apps/train_cifar/signals.h"
 #include "heddle/core/version.h"
