@@ -8,6 +8,7 @@
 #include "heddle/core/cuda_memory.h"
 #include "heddle/core/device_guard.h"
 #include "heddle/core/memory_label.h"
+#include "heddle/core/profiler.h"
 
 namespace heddle::cuda {
 namespace {
@@ -58,6 +59,7 @@ Context::Context(Device device) : device_(device) {
   HEDDLE_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   pool_ = make_pool(device.index);
   open_to_peers(pool_, device.index);
+  detail::tell_profilers();
 }
 
 void* Context::from_pool(int64_t bytes, StreamRef stream) {

@@ -11,6 +11,7 @@
 
 #include "heddle/core/memory_label.h"
 #include "heddle/core/tensor_impl.h"
+#include "heddle/core/trace.h"
 
 namespace heddle {
 namespace {
@@ -54,6 +55,7 @@ class TapeEntry {
 
   Gradients run(const Tensor& dy) const {
     const MemoryLabel label(op_);
+    const TraceSpan span(op_, "backward");
     Gradients gradients = backward_(dy);
     HEDDLE_CHECK(gradients.size() == inputs_.size(),
                  "{}: its backward gave {} gradients for {} inputs", op_, gradients.size(),

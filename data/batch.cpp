@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "heddle/core/phase.h"
+
 namespace heddle::detail {
 namespace {
 
@@ -88,6 +90,7 @@ Batch empty_image_batch(int64_t n, DType dtype, bool pinned) {
 
 void move_batch(Batch& batch, Device device) {
   if (device.type == DeviceType::kCpu) return;
+  const PhaseSpan span(Phase::kCopy, "copy batch");
   batch.images = moved(batch.images, device);
   batch.labels = moved(batch.labels, device);
 }

@@ -5,13 +5,14 @@
 #include "heddle/core/denormals.h"
 #include "heddle/core/error.h"
 #include "heddle/core/tape.h"
+#include "heddle/core/trace.h"
 
 namespace heddle {
 
 ThreadPool::ThreadPool(int n_threads) {
   HEDDLE_CHECK(n_threads >= 1, "thread_pool: {} threads, expected at least 1", n_threads);
   try {
-    for (int i = 0; i < n_threads; ++i) threads_.emplace_back([this] { work(); });
+    for (int i = 0; i < n_threads; ++i) threads_.emplace_back([this, i] { work(i); });
   } catch (const std::system_error& error) {
     const size_t started = threads_.size();
     stop();
@@ -47,7 +48,8 @@ std::future<void> ThreadPool::submit(std::function<void()> task) {
   return done;
 }
 
-void ThreadPool::work() {
+void ThreadPool::work(int number) {
+  set_thread_name(fmt::format("loader {}", number));
   const FlushDenormals flush;
   std::unique_lock lock(mutex_);
   while (true) {

@@ -28,7 +28,7 @@ class ThreadPool {
   std::future<void> submit(std::function<void()> task);
 
  private:
-  void work();
+  void work(int number);
   void stop();
 
   std::mutex mutex_;

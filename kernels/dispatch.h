@@ -5,16 +5,20 @@
 
 #include "heddle/core/device.h"
 #include "heddle/core/device_guard.h"
+#include "heddle/core/device_span.h"
 #include "heddle/core/flavour.h"
 #include "heddle/core/stream.h"
+#include "heddle/core/trace.h"
 #include "heddle/kernels/provider.h"
 
 /// Calls the version of `op` for the device: `HEDDLE_DISPATCH(x.device(), unary_forward, args)`, on
-/// the current stream of a CUDA device. A build without CUDA has the CPU's alone, so that no stub
-/// files exist; with it, an op that has neither a .cu file nor HEDDLE_NO_CUDA_KERNEL does not link.
+/// the current stream of a CUDA device. The call is a span of that name in traces. A build without
+/// CUDA has the CPU's alone, so that no stub files exist; with it, an op that has neither a .cu
+/// file nor HEDDLE_NO_CUDA_KERNEL does not link.
 #define HEDDLE_DISPATCH(device, op, ...)                                    \
   do {                                                                      \
     const ::heddle::Device heddle_device = (device);                        \
+    const ::heddle::TraceSpan heddle_span(#op);                             \
     if (heddle_device.type == ::heddle::DeviceType::kCpu) {                 \
       ::heddle::cpu::op(__VA_ARGS__);                                       \
     } else {                                                                \
@@ -27,6 +31,7 @@
 #define HEDDLE_DISPATCH_VENDOR(device, op, args)                     \
   do {                                                               \
     const ::heddle::Device heddle_device = (device);                 \
+    const ::heddle::TraceSpan heddle_span(#op);                      \
     if (heddle_device.type == ::heddle::DeviceType::kCpu) {          \
       ::heddle::run_provider(args, HEDDLE_CPU_CANDIDATES(args, op)); \
     } else {                                                         \
@@ -39,6 +44,7 @@
 #define HEDDLE_DISPATCH_VENDORS(device, op, args, library)           \
   do {                                                               \
     const ::heddle::Device heddle_device = (device);                 \
+    const ::heddle::TraceSpan heddle_span(#op);                      \
     if (heddle_device.type == ::heddle::DeviceType::kCpu) {          \
       ::heddle::run_provider(args, HEDDLE_CPU_CANDIDATES(args, op)); \
     } else {                                                         \
@@ -50,6 +56,7 @@
 #define HEDDLE_DISPATCH_CUDA_VENDOR(device, op, args, library)  \
   do {                                                          \
     const ::heddle::Device heddle_device = (device);            \
+    const ::heddle::TraceSpan heddle_span(#op);                 \
     if (heddle_device.type == ::heddle::DeviceType::kCpu) {     \
       ::heddle::cpu::op(args);                                  \
     } else {                                                    \
@@ -65,15 +72,19 @@ std::string library();
 }
 
 #ifdef HEDDLE_WITH_CUDA
-#define HEDDLE_CUDA_ARM(device, name, op, ...)         \
-  do {                                                 \
-    const ::heddle::DeviceGuard heddle_guard(device);  \
-    op(__VA_ARGS__, ::heddle::current_stream(device)); \
+#define HEDDLE_CUDA_ARM(device, name, op, ...)                                  \
+  do {                                                                          \
+    const ::heddle::DeviceGuard heddle_guard(device);                           \
+    const ::heddle::StreamRef heddle_stream = ::heddle::current_stream(device); \
+    const ::heddle::DeviceSpan heddle_device_span(name, "op", heddle_stream);   \
+    op(__VA_ARGS__, heddle_stream);                                             \
   } while (false)
 #define HEDDLE_CUDA_VENDOR_ARM(device, op, args, library)                                      \
   do {                                                                                         \
     const ::heddle::DeviceGuard heddle_guard(device);                                          \
-    ::heddle::run_cuda_provider(args, ::heddle::current_stream(device),                        \
+    const ::heddle::StreamRef heddle_stream = ::heddle::current_stream(device);                \
+    const ::heddle::DeviceSpan heddle_device_span(#op, "op", heddle_stream);                   \
+    ::heddle::run_cuda_provider(args, heddle_stream,                                           \
                                 ::heddle::CudaCandidates<std::remove_cvref_t<decltype(args)>>{ \
                                     &::heddle::cuda::op HEDDLE_CANDIDATE_##library(op)});      \
   } while (false)

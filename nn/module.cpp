@@ -2,6 +2,7 @@
 
 #include "heddle/core/memory_label.h"
 #include "heddle/core/tape.h"
+#include "heddle/core/trace.h"
 #include "heddle/nn/ops.h"
 
 namespace heddle {
@@ -13,6 +14,7 @@ struct Module::NamedEntry {
 
 Tensor Module::operator()(const Tensor& x) {
   const MemoryLabel label(path_.empty() ? MemoryLabel::current() : path_);
+  const TraceSpan span(path_.empty() ? "model" : path_, "module");
   Tensor y = forward(x);
   if (hook_ != nullptr) (*hook_)(*this, x, y);
   return y;

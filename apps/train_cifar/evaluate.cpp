@@ -5,6 +5,7 @@
 
 #include "heddle/apps/train_cifar/signals.h"
 #include "heddle/core/tape.h"
+#include "heddle/core/trace.h"
 #include "heddle/nn/ops.h"
 
 namespace heddle::train_cifar {
@@ -39,6 +40,7 @@ int64_t count_correct(const Tensor& logits, const Tensor& labels, std::vector<in
 Evaluation evaluate(Module& model, Loader& loader) {
   const auto start = std::chrono::steady_clock::now();
   const NoGradGuard no_grad;
+  const TraceSpan span("evaluate", "step");
   const bool was_training = model.is_training();
   model.eval();
   Evaluation result;

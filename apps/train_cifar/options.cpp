@@ -102,6 +102,8 @@ void declare_run(apps::FlagSet& flags, Options& o) {
                 "Save a checkpoint after every N steps too, not only after epochs");
   flags.toggle("--eval-only", &o.eval_only,
                "Measure accuracy (with --init or --resume), no training");
+  flags.text("--trace", &o.trace, "FILE",
+             "Write what every thread and stream did, for ui.perfetto.dev");
   flags.toggle("--quiet,-q", &o.quiet, "Print warnings, errors and the result only");
 }
 
@@ -171,9 +173,9 @@ void restore_options(apps::FlagSet& flags, Options& options,
   static const std::set<std::string> kFree{"--data",   "--allow-small", "--workers",
                                            "--epochs", "--devices",     "--threads",
                                            "--quiet",  "--save-every"};
-  static const std::set<std::string> kOfThisCall{"--download",  "--init",        "--summary",
-                                                 "--out",       "--resume",      "--overwrite",
-                                                 "--eval-only", "--list-devices"};
+  static const std::set<std::string> kOfThisCall{"--download",  "--init",         "--summary",
+                                                 "--out",       "--resume",       "--overwrite",
+                                                 "--eval-only", "--list-devices", "--trace"};
   flags.restore(recorded, kFree, kOfThisCall, "the checkpoint");
   check_training(flags, options);
 }

@@ -58,6 +58,7 @@ struct Options {
   int64_t save_every = 0;  ///< Units: steps; 0: at the ends of epochs only.
   bool eval_only = false;
   bool list_devices = false;
+  std::string trace;  ///< Empty: none.
   bool quiet = false;
 };
 

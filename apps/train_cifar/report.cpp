@@ -48,14 +48,15 @@ void print_settings(const apps::FlagSet& flags, const Options& options, const Da
 }
 
 void print_table_head() {
-  fmt::print("{:>9}  {:>10}  {:>9}  {:>9}  {:>8}  {:>8}  {:>8}  {:>8}\n", "epoch", "train loss",
+  fmt::print("{:>7}  {:>10}  {:>9}  {:>9}  {:>8}  {:>7}  {:>7}  {:>7}\n", "epoch", "train loss",
              "train acc", "test loss", "test acc", "data s", "step s", "eval s");
 }
 
 void print_table_row(const EpochSummary& s) {
-  fmt::print("{:>9}  {:>10.4f}  {:>8.2f}%  {:>9.4f}  {:>7.2f}%  {:>8.2f}  {:>8.2f}  {:>8.2f}\n",
+  fmt::print("{:>7}  {:>10.4f}  {:>8.2f}%  {:>9.4f}  {:>7.2f}%  {:>7.2f}  {:>7.2f}  {:>7.2f}\n",
              fmt::format("{}/{}", s.epoch, s.n_epochs), s.train_loss, 100.0 * s.train_accuracy,
              s.test_loss, 100.0 * s.test_accuracy, s.data_seconds, s.step_seconds, s.eval_seconds);
+  fmt::print("  {}\n", s.verdict);
   std::fflush(stdout);
 }
 
@@ -91,7 +92,9 @@ nlohmann::ordered_json to_json(const EpochSummary& s) {
           {"test_accuracy", s.test_accuracy},
           {"data_seconds", s.data_seconds},
           {"step_seconds", s.step_seconds},
-          {"eval_seconds", s.eval_seconds}};
+          {"eval_seconds", s.eval_seconds},
+          {"split", to_json(s.split)},
+          {"verdict", s.verdict}};
 }
 
 }  // namespace heddle::train_cifar

@@ -7,6 +7,7 @@
 #include "heddle/apps/train_cifar/data_sets.h"
 #include "heddle/apps/train_cifar/evaluate.h"
 #include "heddle/apps/train_cifar/options.h"
+#include "heddle/apps/train_cifar/step_times.h"
 
 namespace heddle::train_cifar {
 
@@ -23,6 +24,8 @@ struct EpochSummary {
   double data_seconds = 0.0;  ///< Waiting for the loader.
   double step_seconds = 0.0;
   double eval_seconds = 0.0;
+  StepTimes split;      ///< Of data_seconds and step_seconds together.
+  std::string verdict;  ///< What held it back.
 };
 
 /// Prints the effective settings: data, flags, machine, providers.

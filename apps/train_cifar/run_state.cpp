@@ -16,6 +16,27 @@ T value_of(const nlohmann::ordered_json& json, const char* key) {
   return value;
 }
 
+/// Checkpoints of before there were phases have none.
+PhaseSeconds phases_from_json(const nlohmann::ordered_json& json) {
+  PhaseSeconds phases;
+  const auto found = json.find("phases");
+  if (found == json.end() || !found->is_object()) return phases;
+  for (int i = 0; i < kPhases; ++i) {
+    const Phase phase{static_cast<uint8_t>(i)};
+    phases[phase] = value_of<double>(*found, name_of(phase));
+  }
+  return phases;
+}
+
+nlohmann::ordered_json to_json(const PhaseSeconds& phases) {
+  nlohmann::ordered_json json;
+  for (int i = 0; i < kPhases; ++i) {
+    const Phase phase{static_cast<uint8_t>(i)};
+    json[name_of(phase)] = phases[phase];
+  }
+  return json;
+}
+
 }  // namespace
 
 void RunState::begin_next_epoch() { *this = {.epochs_done = epochs_done + 1, .step = step}; }
@@ -28,7 +49,8 @@ nlohmann::ordered_json to_json(const RunState& state) {
           {"n_samples", state.n_samples},
           {"n_correct", state.n_correct},
           {"data_seconds", state.data_seconds},
-          {"step_seconds", state.step_seconds}};
+          {"step_seconds", state.step_seconds},
+          {"phases", to_json(state.phases)}};
 }
 
 RunState run_state_from_json(const nlohmann::ordered_json& json) {
@@ -40,7 +62,8 @@ RunState run_state_from_json(const nlohmann::ordered_json& json) {
           .n_samples = value_of<int64_t>(json, "n_samples"),
           .n_correct = value_of<int64_t>(json, "n_correct"),
           .data_seconds = value_of<double>(json, "data_seconds"),
-          .step_seconds = value_of<double>(json, "step_seconds")};
+          .step_seconds = value_of<double>(json, "step_seconds"),
+          .phases = phases_from_json(json)};
 }
 
 nlohmann::ordered_json to_json(const GradScalerState& state) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "heddle/core/phase.h"
 #include "heddle/nn/amp/grad_scaler.h"
 
 namespace heddle::train_cifar {
@@ -18,6 +19,7 @@ struct RunState {
   int64_t n_correct = 0;
   double data_seconds = 0.0;
   double step_seconds = 0.0;
+  PhaseSeconds phases;
 
   void begin_next_epoch();
 };

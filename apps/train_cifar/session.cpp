@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "heddle/apps/support/trace_file.h"
 #include "heddle/apps/train_cifar/checkpoint.h"
 #include "heddle/apps/train_cifar/optimizer_setup.h"
 #include "heddle/apps/train_cifar/report.h"
@@ -162,7 +163,11 @@ int run_session(const std::vector<std::string>& arguments) {
   if (options.summary) return show_summary(options);
   if (already_finished(session)) return 0;
   if (!options.eval_only) choose_folder(session);
-  return run(session);
+  apps::TraceFile trace("train_cifar", options.trace);
+  const int exit_code = run(session);
+  const std::string written = trace.finish();
+  if (!written.empty() && !options.quiet) fmt::print("{}\n", written);
+  return exit_code;
 }
 
 }  // namespace heddle::train_cifar

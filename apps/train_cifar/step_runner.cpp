@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "heddle/apps/train_cifar/finite.h"
+#include "heddle/core/phase.h"
 #include "heddle/nn/ops.h"
 
 namespace heddle::train_cifar {
@@ -26,6 +27,7 @@ StepResult StepRunner::run(const Batch& batch, int64_t step) {
 }
 
 std::vector<StepRunner::Part> StepRunner::forward_backward(const Batch& batch, int64_t step) {
+  const PhaseSpan span(Phase::kCompute, "forward and backward");
   const int64_t n = batch.size();
   const int64_t n_parts = std::min(options_.accumulate, n);
   std::vector<Part> parts;
@@ -48,6 +50,7 @@ std::vector<StepRunner::Part> StepRunner::forward_backward(const Batch& batch, i
 }
 
 bool StepRunner::update() {
+  const PhaseSpan span(Phase::kUpdate, "update");
   if (scaler_) {
     const bool taken = scaler_->step(optimizer_, options_.clip_norm);
     scaler_->update();

@@ -84,7 +84,11 @@ void Trainer::train_epoch() {
   const int64_t samples_before = state_.n_samples;
   train_loader_.set_position({state_.epochs_done, state_.batches_done});
   Lap lap;
-  LoaderIterator next = train_loader_.begin();
+  PhaseTimer phases(device_of(options_));
+  LoaderIterator next = [&] {
+    const PhaseSpan waiting(Phase::kData, "wait for data");
+    return train_loader_.begin();
+  }();
   while (next != train_loader_.end() && !interrupted()) {
     state_.data_seconds += lap();
     take_step(*next);
@@ -92,15 +96,19 @@ void Trainer::train_epoch() {
     const double n = static_cast<double>(std::max<int64_t>(1, state_.n_samples));
     progress_.update(state_.batches_done, state_.loss_sum / n, state_.n_samples - samples_before);
     const bool due = options_.save_every > 0 && state_.step % options_.save_every == 0;
+    if (due) state_.phases += phases.take();
     if (due && !interrupted()) save();
     if (interrupted()) break;
     lap();
+    const PhaseSpan waiting(Phase::kData, "wait for data");
     ++next;
   }
+  state_.phases += phases.take();
   progress_.end();
 }
 
 void Trainer::take_step(const Batch& batch) {
+  const TraceSpan span("step", "step", state_.step + 1);
   parts_.optimizer.set_lr_scale(parts_.schedule.factor(state_.step));
   const StepResult result = parts_.step.run(batch, state_.step);
   ++state_.batches_done;
@@ -127,6 +135,7 @@ void Trainer::note_skip() {
 
 void Trainer::finish_epoch(const Evaluation& evaluation) {
   const double n = static_cast<double>(std::max<int64_t>(1, state_.n_samples));
+  const StepTimes split = account_for(state_.phases, state_.data_seconds + state_.step_seconds);
   const EpochSummary summary{
       .epoch = state_.epochs_done + 1,
       .n_epochs = options_.epochs,
@@ -138,7 +147,9 @@ void Trainer::finish_epoch(const Evaluation& evaluation) {
       .test_accuracy = evaluation.accuracy(),
       .data_seconds = state_.data_seconds,
       .step_seconds = state_.step_seconds,
-      .eval_seconds = evaluation.seconds};
+      .eval_seconds = evaluation.seconds,
+      .split = split,
+      .verdict = verdict(split, device_of(options_), options_.workers)};
   parts_.folder.append_metrics(to_json(summary));
   state_.begin_next_epoch();
   save();
@@ -146,6 +157,7 @@ void Trainer::finish_epoch(const Evaluation& evaluation) {
 }
 
 void Trainer::save() {
+  const TraceSpan span("save", "step");
   nlohmann::ordered_json record = record_.to_json();
   const std::string config = record.dump(2) + "\n";
   record["state"] = to_json(state_);
