@@ -48,6 +48,8 @@ struct Device {
   std::array<std::atomic<bool>, kMaxDevices>
       peer_enabled{};  ///< this device may use that one's memory
   std::atomic<cudaError_t> sticky{cudaSuccess};
+  std::atomic<int64_t> kernels_to_fault{0};  ///< 0: none
+  cudaError_t fault = cudaSuccess;           ///< what then happens
   cudaStream_t legacy_stream = nullptr;
   std::vector<cudaStream_t> streams;  ///< created and not destroyed
   std::vector<OperationPtr> orphans;  ///< last operations of streams that were destroyed

@@ -87,6 +87,13 @@ const ErrorName* find_error(cudaError_t error) {
 
 }  // namespace
 
+cudaError_t error_named(std::string_view name) {
+  for (const ErrorName& entry : kErrors) {
+    if (entry.name == name) return entry.error;
+  }
+  return cudaSuccess;
+}
+
 cudaError_t begin_call() {
   register_exit();
   if (driver_gone) return cudaErrorCudartUnloading;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string_view>
 #include <utility>
 
 #include "cudasim/runtime_types.h"
@@ -12,6 +13,9 @@ namespace cudasim {
 cudaError_t begin_call();
 /// Remembers an error as the thread's last.
 cudaError_t end_call(cudaError_t error);
+
+/// The error of that name; cudaSuccess for another text.
+cudaError_t error_named(std::string_view name);
 
 /// The frame of each function of the API: `body(lock)` returns its status.
 template <class Body>

@@ -34,6 +34,10 @@ cudaError_t check_configuration(const cudaLaunchConfig_t& config, const Card& ca
 void run_launch(const Launch& launch, bool note_accesses) {
   Device& device = runtime().devices[static_cast<size_t>(launch.device)];
   if (device.sticky != cudaSuccess) return;
+  if (device.kernels_to_fault > 0 && --device.kernels_to_fault == 0) {
+    device.sticky = device.fault;
+    return;
+  }
   KernelAccesses accesses;
   Launch running = launch;
   if (note_accesses && order_checks()) running.accesses = &accesses;

@@ -8,6 +8,7 @@
 
 #include "capture.h"
 #include "cudasim/runtime_api.h"
+#include "error.h"
 #include "pool.h"
 #include "stream.h"
 
@@ -47,6 +48,22 @@ void parse_schedule(std::string_view text, Machine& machine) {
   if (const size_t colon = text.find(':'); colon != std::string_view::npos) {
     std::from_chars(text.data() + colon + 1, text.data() + text.size(), machine.seed);
   }
+}
+
+/// CUDASIM_MEMORY and CUDASIM_FAULT, for each device that is built.
+void apply_limits_of_environment(int index, Device& device) {
+  if (const char* text = std::getenv("CUDASIM_MEMORY")) {
+    device.memory_limit = std::strtoull(text, nullptr, 10);
+  }
+  device.kernels_to_fault = 0;
+  const char* fault = std::getenv("CUDASIM_FAULT");
+  if (fault == nullptr) return;
+  char* rest = nullptr;
+  if (std::strtol(fault, &rest, 10) != index || *rest != ':') return;
+  const long long kernels = std::strtoll(rest + 1, &rest, 10);
+  if (*rest != ':' || error_named(rest + 1) == cudaSuccess) return;
+  device.fault = error_named(rest + 1);
+  device.kernels_to_fault = kernels;
 }
 
 Machine machine_of_environment() {
@@ -117,6 +134,7 @@ void build_devices(Runtime& state, const Machine& machine) {
     Device& device = state.devices[static_cast<size_t>(i)];
     device.card = find_card(machine.card);
     device.memory_limit = device.card->memory_bytes;
+    apply_limits_of_environment(i, device);
     device.malloc_bytes = 0;
     device.sticky = cudaSuccess;
     device.streams.clear();
@@ -180,6 +198,11 @@ void set_memory_limit(int device, size_t bytes) {
 }
 
 void set_sticky_error(int device, cudaError_t error) { checked_device(device).sticky = error; }
+
+void fail_at_kernel(int device, int64_t kernels, cudaError_t error) {
+  checked_device(device).fault = error;
+  checked_device(device).kernels_to_fault = kernels;
+}
 
 size_t pending_operations() {
   const Lock lock(runtime().mutex);

@@ -48,6 +48,10 @@ void set_memory_limit(int device, size_t bytes);
 
 /// A fault of a kernel: every later call on the device returns it (until reset).
 void set_sticky_error(int device, cudaError_t error);
+/// The same fault in place of the `kernels`-th kernel (from 1) that runs on the device from now on.
+/// As CUDASIM_FAULT=DEVICE:KERNELS:ERROR in the environment (0:500:cudaErrorIllegalAddress) when
+/// devices are built, where CUDASIM_MEMORY=BYTES is the memory limit of each.
+void fail_at_kernel(int device, int64_t kernels, cudaError_t error);
 
 /// Operations of all streams that have not run yet.
 size_t pending_operations();
