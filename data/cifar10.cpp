@@ -150,6 +150,7 @@ Cifar10::Cifar10(const fs::path& folder, Split split, const Cifar10Options& opti
   parallel_for(static_cast<int64_t>(records.size()), [&](int64_t i) {
     const MappedFile& file = files->mapped[static_cast<size_t>(i)];
     records[static_cast<size_t>(i)] = check_cifar10(file.bytes(), file.path().string(), options);
+    file.check_unchanged();
   });
   files->begins = {0};
   for (const int64_t n : records) files->begins.push_back(files->begins.back() + n);

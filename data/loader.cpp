@@ -4,6 +4,7 @@
 #include <atomic>
 #include <optional>
 
+#include "heddle/core/trace.h"
 #include "heddle/data/batch.h"
 #include "heddle/data/thread_pool.h"
 
@@ -31,12 +32,14 @@ struct Loader::State {
   }
 
   void fill(Batch& batch) const {
+    const TraceSpan span("prepare batch", "data", batch.position);
     dataset->check_source();
     if (images != nullptr) {
       detail::fill_image_batch(*images, transform, options.seed, batch);
     } else {
       detail::fill_sample_batch(*dataset, options.seed, batch);
     }
+    dataset->check_source();  // that what was read was there
   }
 };
 

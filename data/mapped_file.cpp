@@ -21,6 +21,7 @@ namespace {
 struct Mapping {
   std::atomic<const uint8_t*> begin{nullptr};
   std::atomic<int64_t> size{0};
+  std::atomic<bool> damaged{false};  // a page could not be read
   std::array<char, 256> path{};
 };
 constexpr size_t kMaxMappings = 64;  // more files than this are mapped, but not explained
@@ -33,6 +34,7 @@ void remember(const uint8_t* data, int64_t size, const std::string& path) {
     const size_t length = std::min(path.size(), mapping.path.size() - 1);
     std::memcpy(mapping.path.data(), path.data(), length);
     mapping.path[length] = '\0';
+    mapping.damaged.store(false);
     mapping.begin.store(data);
     mapping.size.store(size);
     return;
@@ -48,6 +50,22 @@ void forget(const uint8_t* data) {
   }
 }
 
+bool is_damaged(const uint8_t* data) {
+  for (const Mapping& mapping : mappings)
+    if (data != nullptr && mapping.begin.load() == data) return mapping.damaged.load();
+  return false;
+}
+
+std::atomic<size_t> page_bytes{0};
+
+/// Puts a page of zeros where one could not be read.
+bool patch_page(const uint8_t* address) {
+  const size_t bytes = page_bytes.load();
+  const auto page = reinterpret_cast<uintptr_t>(address) / bytes * bytes;
+  void* place = reinterpret_cast<void*>(page);
+  return ::mmap(place, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == place;
+}
+
 void say(const char* text) {
   const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
   (void)written;  // nothing is left to be done about it
@@ -55,9 +73,11 @@ void say(const char* text) {
 
 void on_bus_error(int, siginfo_t* info, void*) {
   const auto* address = static_cast<const uint8_t*>(info->si_addr);
-  for (const Mapping& mapping : mappings) {
+  for (Mapping& mapping : mappings) {
     const uint8_t* begin = mapping.begin.load();
     if (begin == nullptr || address < begin || address >= begin + mapping.size.load()) continue;
+    mapping.damaged.store(true);
+    if (patch_page(address)) return;
     say("error: data: ");
     say(mapping.path.data());
     say(" could not be read: it was cut short, or its disk failed, during the run\n");
@@ -121,6 +141,9 @@ void MappedFile::close() noexcept {
 }
 
 void MappedFile::check_unchanged() const {
+  if (is_damaged(data_))
+    fail("data: {} could not be read: it was cut short, or its disk failed, during the run",
+         path_.string());
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0)
     fail("data: {} can no longer be read: {}", path_.string(), std::strerror(errno));
@@ -132,6 +155,7 @@ void MappedFile::check_unchanged() const {
 }
 
 void explain_bus_errors() {
+  page_bytes.store(static_cast<size_t>(::sysconf(_SC_PAGESIZE)));
   struct sigaction action {};
   action.sa_sigaction = on_bus_error;
   action.sa_flags = SA_SIGINFO;

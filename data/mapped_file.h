@@ -19,8 +19,9 @@ class MappedFile {
   const std::filesystem::path& path() const { return path_; }
   std::span<const uint8_t> bytes() const { return {data_, static_cast<size_t>(size_)}; }
 
-  /// Errors: the file has been cut, extended or written since it was opened. Touching a page that a
-  /// shortened file no longer has would end the process with SIGBUS.
+  /// Errors: the file has been cut, extended or written since it was opened, or a page of it could
+  /// not be read. Touching such a page is SIGBUS, which ends the process unless explain_bus_errors
+  /// was called; then it reads as zeros, and this tells of it: call it after reading, too.
   void check_unchanged() const;
 
  private:
@@ -33,9 +34,9 @@ class MappedFile {
   void close() noexcept;
 };
 
-/// For programs: from now on, a mapped file that goes away between check_unchanged and the read
-/// (or a disk that fails) ends the process with one line naming the file and exit code 1, where it
-/// would be a crash. Other causes of SIGBUS keep what they do. A library must not call it.
+/// For programs: from now on, a page of a mapped file that cannot be read (the file was cut short,
+/// or its disk fails) is not a crash but an error of the next check_unchanged, so that the program
+/// ends as after any other. Other causes of SIGBUS keep what they do. A library must not call it.
 void explain_bus_errors();
 
 }  // namespace heddle

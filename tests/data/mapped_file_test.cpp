@@ -4,8 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 
+#include "heddle/core/error.h"
 #include "heddle/tests/support/catch.h"
 #include "heddle/tests/support/temporary_folder.h"
 
@@ -77,20 +79,41 @@ TEST_CASE("mapped_file: changes are noticed") {
   REQUIRE_THROWS_WITH(file.check_unchanged(), ContainsSubstring("was written during the run"));
 }
 
-TEST_CASE("mapped_file: reading a page that is gone ends with a message and exit code 1") {
+TEST_CASE("mapped_file: a page that is gone reads as zeros and is an error of the next check") {
   const TemporaryFolder folder;
   write(folder / "f", std::string(100'000, 'x'));
   const MappedFile file(folder / "f");
+  const MappedFile other(folder / "f");
   fs::resize_file(folder / "f", 0);
   std::string text;
   const int status = status_of_child(
-      [&file] {
+      [&] {
         heddle::explain_bus_errors();
         const volatile uint8_t* data = file.bytes().data();
-        (void)data[50'000];
+        if (data[50'000] != 0) _exit(2);
+        fs::resize_file(folder / "f", 100'000);  // its size alone no longer tells
+        try {
+          file.check_unchanged();
+        } catch (const heddle::Error& error) {
+          const std::string_view said = error.what();
+          _exit(::write(STDERR_FILENO, said.data(), said.size()) > 0 ? 7 : 3);
+        }
       },
       text);
   REQUIRE(WIFEXITED(status));
-  REQUIRE(WEXITSTATUS(status) == 1);
+  REQUIRE(WEXITSTATUS(status) == 7);
   REQUIRE_THAT(text, ContainsSubstring("f could not be read: it was cut short"));
+}
+
+TEST_CASE("mapped_file: SIGBUS elsewhere still ends the process") {
+  std::string text;
+  const int status = status_of_child(
+      [] {
+        heddle::explain_bus_errors();
+        raise(SIGBUS);
+        raise(SIGBUS);
+      },
+      text);
+  REQUIRE(WIFSIGNALED(status));
+  REQUIRE(WTERMSIG(status) == SIGBUS);
 }
