@@ -10,7 +10,7 @@ namespace heddle::detail {
 /// Errors: CudaError where `status` is not success; the runtime's last error is cleared.
 void check_cuda(cudaError_t status, const char* call, const char* file, int line);
 /// Prints one line on stderr where `status` is not success. Says nothing about a driver that is
-/// shutting down: then all it owned is gone anyway.
+/// shutting down, where all it owned is gone anyway, nor about the error that was thrown last.
 void warn_cuda(cudaError_t status, const char* call, const char* file, int line) noexcept;
 /// `status` is that of the launch of `kernel` on `stream`. Errors: CudaError naming the kernel
 /// where the launch failed, or an earlier one did, and with HEDDLE_SYNC=1 where its run did; where

@@ -1,5 +1,6 @@
 #include "heddle/core/cuda_check.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -16,7 +17,11 @@ std::string place(const char* file, int line) {
   return fmt::format("{}:{}", short_path(file), line);
 }
 
+/// What was thrown last: a device that has failed gives it again to every call.
+std::atomic<cudaError_t> last_thrown{cudaSuccess};
+
 [[noreturn]] void throw_cuda(cudaError_t status, const std::string& text) {
+  last_thrown = status;
   (void)cudaGetLastError();  // what was reported is not reported again
   throw CudaError(text, cudaGetErrorName(status));
 }
@@ -67,6 +72,7 @@ void check_cuda(cudaError_t status, const char* call, const char* file, int line
 void warn_cuda(cudaError_t status, const char* call, const char* file, int line) noexcept {
   if (status == cudaSuccess || status == cudaErrorCudartUnloading) return;
   (void)cudaGetLastError();
+  if (status == last_thrown) return;
   (void)std::fprintf(stderr, "heddle: %s: %s at %s:%d\n", call, cudaGetErrorName(status), file,
                      line);
 }
