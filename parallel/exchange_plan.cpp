@@ -32,10 +32,11 @@ void add_transfer(Phase& phase, int from, int to, Range range, int slot = -1) {
 void add_tree(Phase& phase, int at, int replicas, Range range) {
   if (range.count == 0) return;
   Sum sum{at, range.first, range.count, {}};
-  int slot = 0;
-  for (int from = 0; from < replicas; ++from) {
-    sum.inputs.push_back(from == at ? -1 : slot);
-    if (from != at) add_transfer(phase, from, at, range, slot++);
+  for (int from = 0; from < replicas; ++from)
+    sum.inputs.push_back(from == at ? -1 : from < at ? from : from - 1);
+  for (int away = 1; away < replicas; ++away) {  // no two takers from one giver at a time
+    const int from = (at + away) % replicas;
+    add_transfer(phase, from, at, range, sum.inputs[static_cast<size_t>(from)]);
   }
   phase.sums.push_back(std::move(sum));
 }

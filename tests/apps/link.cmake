@@ -11,7 +11,7 @@ target_compile_definitions(${program} PRIVATE
   HEDDLE_BIN_FOLDER="$<TARGET_FILE_DIR:train_cifar>")
 add_dependencies(${program} train_cifar${app_flavour})
 if(suffix STREQUAL "")
-  add_dependencies(${program} bench_kernels bench_loader bench_step)
+  add_dependencies(${program} bench_kernels bench_loader bench_step parallel_lab)
 elseif(suffix STREQUAL "_sim")
   add_dependencies(${program} bench_kernels_sim)
 endif()
