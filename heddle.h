@@ -33,6 +33,7 @@
 #include "heddle/data/loader.h"
 #include "heddle/data/mapped_file.h"
 #include "heddle/data/sampler.h"
+#include "heddle/data/staging.h"
 #include "heddle/data/synthetic.h"
 #include "heddle/data/thread_pool.h"
 #include "heddle/data/transforms.h"

@@ -59,13 +59,7 @@ void put(const Tensor& sample, const Tensor& batch, int64_t place) {
   }
 }
 
-Tensor host_tensor(const Shape& shape, DType dtype, MemoryFormat format, bool pinned) {
-  if (!pinned) return Tensor::empty(shape, dtype, format);
-  return Tensor::from_storage(pinned_storage(numel(shape) * size_of(dtype)), shape,
-                              strides_for(shape, format), 0, dtype);
-}
-
-/// A copy of a dense tensor of the host. Its memory is handed out again when the copy is done.
+/// A copy of a dense tensor of the host, whose ordinary memory is read when this returns.
 Tensor moved(const Tensor& host, Device device) {
   const bool channels_last =
       !host.is_contiguous() && host.is_contiguous(MemoryFormat::kChannelsLast);
@@ -74,17 +68,16 @@ Tensor moved(const Tensor& host, Device device) {
       channels_last ? MemoryFormat::kChannelsLast : MemoryFormat::kContiguous, device);
   memory::copy(there.raw_data(), device, host.raw_data(), host.device(),
                host.numel() * size_of(host.dtype()), /*wait=*/false);
-  host.storage()->record_use(current_stream(device));
   return there;
 }
 
 }  // namespace
 
-Batch empty_image_batch(int64_t n, DType dtype, bool pinned) {
+Batch empty_image_batch(int64_t n, DType dtype) {
   Batch batch;
-  batch.images = host_tensor({n, kImageChannels, kImageSide, kImageSide}, dtype,
-                             MemoryFormat::kChannelsLast, pinned);
-  batch.labels = host_tensor({n}, DType::kInt64, MemoryFormat::kContiguous, pinned);
+  batch.images = Tensor::empty({n, kImageChannels, kImageSide, kImageSide}, dtype,
+                               MemoryFormat::kChannelsLast);
+  batch.labels = Tensor::empty({n}, DType::kInt64);
   return batch;
 }
 
@@ -115,6 +108,20 @@ void fill_image_batch(const ImageDataset& dataset, const ImageTransform& transfo
     fill(batch.images.data<BFloat16>());
   } else {
     fill(batch.images.data<float>());
+  }
+}
+
+void fill_byte_batch(const ImageDataset& dataset, const ImageTransform& transform, uint64_t seed,
+                     AugmentDraw* draws, Batch& batch) {
+  auto* out = batch.images.data<uint8_t>();
+  int64_t* labels = batch.labels.data<int64_t>();
+  for (size_t i = 0; i < batch.indices.size(); ++i) {
+    if (i + 1 < batch.indices.size()) prefetch(dataset.record(batch.indices[i + 1]));
+    const ImageRecord image = dataset.record(batch.indices[i]);
+    Rng rng = augmentation(seed, batch.epoch, batch.indices[i]);
+    std::memcpy(out + static_cast<int64_t>(i) * kImageBytes, image.planes, kImageBytes);
+    draws[i] = transform.draw(rng);
+    labels[i] = image.label;
   }
 }
 

@@ -7,14 +7,18 @@
 namespace heddle::detail {
 
 /// The memory of a batch of pictures: (n, 3, 32, 32) channels-last and (n) labels.
-Batch empty_image_batch(int64_t n, DType dtype, bool pinned);
+Batch empty_image_batch(int64_t n, DType dtype);
 
 /// Fills it: each picture transformed straight into its place.
 void fill_image_batch(const ImageDataset& dataset, const ImageTransform& transform, uint64_t seed,
                       Batch& batch);
 
-/// Moves it: from pinned memory beside what the host does next, and in the order of the device's
-/// current stream.
+/// Fills a batch of records, (n, 3, 32, 32) bytes plane by plane, with the draws of each: what
+/// fill_image_batch would transform.
+void fill_byte_batch(const ImageDataset& dataset, const ImageTransform& transform, uint64_t seed,
+                     AugmentDraw* draws, Batch& batch);
+
+/// Moves it in the order of the device's current stream.
 void move_batch(Batch& batch, Device device);
 
 /// Draws the samples and stacks them; the first decides shape and dtype.

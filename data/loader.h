@@ -12,6 +12,12 @@
 
 namespace heddle {
 
+/// What goes to a CUDA device for a batch of pictures. The device gets the same bits either way.
+enum class Staging {
+  kUint8,  ///< the records' bytes, a quarter of the traffic; the device crops, flips, normalises
+  kFloat,  ///< the pictures as the workers have transformed them
+};
+
 struct LoaderOptions {
   int64_t batch_size = 1;           ///< Units: samples.
   bool shuffle = false;             ///< A new order each epoch.
@@ -23,6 +29,7 @@ struct LoaderOptions {
   int prefetch = 0;                 ///< Batches made ahead of the caller; 0: one more than workers.
   int64_t limit = 0;                ///< Use the first `limit` samples only; 0: all.
   DType dtype = DType::kFloat32;    ///< Of an ImageDataset's pictures: kFloat32 or kBFloat16.
+  Staging staging = Staging::kUint8;  ///< Of an ImageDataset's pictures to a CUDA device.
 };
 
 /// Samples stacked along a new first dimension. Memory of its own: a batch that is kept is never

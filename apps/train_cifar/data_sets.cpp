@@ -32,7 +32,8 @@ LoaderOptions loader_options(const Options& options) {
           .workers = static_cast<int>(options.workers),
           .device = device_of(options),
           .seed = static_cast<uint64_t>(options.seed),
-          .limit = options.limit};
+          .limit = options.limit,
+          .staging = options.staging == "float" ? Staging::kFloat : Staging::kUint8};
 }
 
 std::shared_ptr<const ImageDataset> generated(Split split, int64_t full_size,

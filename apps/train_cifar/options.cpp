@@ -33,6 +33,9 @@ void declare_data(apps::FlagSet& flags, Options& o) {
                "What is done at random to training pictures");
   flags.integer("--workers", &o.workers, 0, 256,
                 "Threads that prepare batches; 0: the training thread does. Never changes results");
+  flags.choice("--staging", &o.staging, {"uint8", "float"},
+               "What is copied to a CUDA device: bytes, which it augments, or prepared pictures. "
+               "Never changes results");
 }
 
 void declare_model(apps::FlagSet& flags, Options& o) {
@@ -172,7 +175,7 @@ void restore_options(apps::FlagSet& flags, Options& options,
                      const nlohmann::ordered_json& recorded) {
   static const std::set<std::string> kFree{"--data",   "--allow-small", "--workers",
                                            "--epochs", "--devices",     "--threads",
-                                           "--quiet",  "--save-every"};
+                                           "--quiet",  "--save-every",  "--staging"};
   static const std::set<std::string> kOfThisCall{"--download",  "--init",         "--summary",
                                                  "--out",       "--resume",       "--overwrite",
                                                  "--eval-only", "--list-devices", "--trace"};

@@ -19,6 +19,7 @@ struct Options {
   int64_t limit = 0;  ///< 0: all samples.
   std::string augment = "none";
   int64_t workers = 2;
+  std::string staging = "uint8";
   // Model
   std::string model = "simple_cnn";
   std::string init;

@@ -1,0 +1,149 @@
+// Batches of pictures through pinned slots: the same bits as on the CPU.
+#include <vector>
+
+#include "heddle/core/tensor.h"
+#include "heddle/data/loader.h"
+#include "heddle/data/synthetic.h"
+#include "heddle/tests/support/catch.h"
+
+namespace heddle {
+namespace {
+
+const Device kFirst{DeviceType::kCuda, 0};
+
+LoaderOptions augmenting(Device device, Staging staging, int workers, int prefetch) {
+  return {.batch_size = 5,
+          .shuffle = true,
+          .workers = workers,
+          .device = device,
+          .seed = 3,
+          .transform = {.crop_padding = 4, .flip = true, .cutout = 8},
+          .prefetch = prefetch,
+          .staging = staging};
+}
+
+struct Contents {
+  std::vector<float> images;
+  std::vector<int64_t> labels, indices;
+  bool operator==(const Contents&) const = default;
+};
+
+Contents contents(const Batch& batch) {
+  Contents result{{}, batch.labels.to_vector<int64_t>(), batch.indices};
+  if (batch.images.dtype() == DType::kFloat32) {
+    result.images = batch.images.to_vector<float>();
+  } else {
+    for (const BFloat16 x : batch.images.to_vector<BFloat16>())
+      result.images.push_back(static_cast<float>(x));
+  }
+  return result;
+}
+
+/// Two epochs; with `keep`, read when all batches have been handed out.
+std::vector<Contents> epochs(Loader& loader, bool keep = false) {
+  std::vector<Contents> all;
+  std::vector<Batch> kept;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    for (const Batch& batch : loader) {
+      if (keep) {
+        kept.push_back(batch);
+      } else {
+        all.push_back(contents(batch));
+      }
+    }
+  }
+  for (const Batch& batch : kept) all.push_back(contents(batch));
+  return all;
+}
+
+const Synthetic& pictures() {
+  static const Synthetic data(Split::kTrain, {.size = 23});
+  return data;
+}
+
+class FailingPictures : public ImageDataset {
+ public:
+  int64_t size() const override { return 23; }
+  ImageRecord record(int64_t index) const override {
+    if (index == 17) throw std::runtime_error("bad item 17");
+    return pictures().record(index);
+  }
+};
+
+TEST_CASE("staging: the CPU's bits, for any staging, workers and slots (DL-4)", "[device]") {
+  Loader on_cpu(pictures(), augmenting(Device::cpu(), Staging::kUint8, 0, 0));
+  const std::vector<Contents> expected = epochs(on_cpu);
+  for (const Staging staging : {Staging::kUint8, Staging::kFloat}) {
+    for (const int workers : {0, 1, 3}) {
+      for (const int prefetch : {0, 1, 2, 5}) {
+        INFO("staging " << static_cast<int>(staging) << ", " << workers << " workers, prefetch "
+                        << prefetch);
+        Loader loader(pictures(), augmenting(kFirst, staging, workers, prefetch));
+        REQUIRE(epochs(loader, /*keep=*/true) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("staging: bfloat16 pictures", "[device]") {
+  LoaderOptions options = augmenting(Device::cpu(), Staging::kUint8, 0, 0);
+  options.dtype = DType::kBFloat16;
+  Loader on_cpu(pictures(), options);
+  const std::vector<Contents> expected = epochs(on_cpu);
+  options.device = kFirst;
+  for (const Staging staging : {Staging::kUint8, Staging::kFloat}) {
+    options.staging = staging;
+    Loader loader(pictures(), options);
+    for (const Batch& batch : loader) REQUIRE(batch.images.dtype() == DType::kBFloat16);
+    loader.set_position({0, 0});
+    REQUIRE(epochs(loader) == expected);
+  }
+}
+
+TEST_CASE("staging: a worker's exception comes with its batch, and the loader goes on (DL-1)",
+          "[device]") {
+  for (const Staging staging : {Staging::kUint8, Staging::kFloat}) {
+    for (const int workers : {0, 2}) {
+      Loader loader(FailingPictures(),
+                    {.batch_size = 5, .workers = workers, .device = kFirst, .staging = staging});
+      for (int attempt = 0; attempt < 2; ++attempt) {
+        int64_t n_batches = 0;
+        const auto walk = [&] {
+          for (const Batch& batch : loader) n_batches += batch.size() > 0 ? 1 : 0;
+        };
+        REQUIRE_THROWS_WITH(walk(), ContainsSubstring("bad item 17"));
+        REQUIRE(n_batches == 3);
+      }
+    }
+  }
+}
+
+TEST_CASE("staging: leaving early, two walks at once, and continuing from a position", "[device]") {
+  Loader on_cpu(pictures(), augmenting(Device::cpu(), Staging::kUint8, 0, 0));
+  const std::vector<Contents> expected = epochs(on_cpu);
+  Loader loader(pictures(), augmenting(kFirst, Staging::kUint8, 2, 0));
+  for (const Batch& batch : loader)
+    if (batch.position == 1) break;
+  loader.set_position({0, 0});
+  LoaderIterator first = loader.begin();
+  LoaderIterator second = loader.begin();
+  for (size_t k = 0; k < 5; ++k, ++first, ++second) {
+    REQUIRE(contents(*first) == expected[k]);
+    REQUIRE(contents(*second) == expected[5 + k]);
+  }
+  loader.set_position({1, 3});
+  REQUIRE(contents(*loader.begin()) == expected[8]);
+}
+
+TEST_CASE("staging: a batch outlives its loader", "[device]") {
+  Batch kept;
+  {
+    Loader loader(pictures(), augmenting(kFirst, Staging::kFloat, 1, 0));
+    kept = *loader.begin();
+  }
+  Loader on_cpu(pictures(), augmenting(Device::cpu(), Staging::kUint8, 0, 0));
+  REQUIRE(contents(kept) == contents(*on_cpu.begin()));
+}
+
+}  // namespace
+}  // namespace heddle

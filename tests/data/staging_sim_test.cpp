@@ -1,0 +1,158 @@
+// Staging under every schedule of cudasim, with its check of order: nothing is read or overwritten
+// too early, whenever copies and kernels run.
+#include <algorithm>
+#include <vector>
+
+#include <cudasim/control.h>
+#include <cudasim/order.h>
+#include "heddle/data/loader.h"
+#include "heddle/data/staging.h"
+#include "heddle/nn/ops.h"
+#include "heddle/tests/support/catch.h"
+
+namespace heddle {
+namespace {
+
+const Device kFirst{DeviceType::kCuda, 0};
+constexpr int64_t kBatchSize = 2;
+constexpr int64_t kBatches = 64;
+
+/// Picture i has the bytes i / kBatchSize, label that modulo 10: batch k is k all over.
+class Stripes : public ImageDataset {
+ public:
+  Stripes() : planes_(kBatches * kImageBytes) {
+    for (int64_t k = 0; k < kBatches; ++k)
+      std::fill_n(planes_.begin() + k * kImageBytes, kImageBytes, static_cast<uint8_t>(k));
+  }
+  int64_t size() const override { return kBatches * kBatchSize; }
+  ImageRecord record(int64_t index) const override {
+    const int64_t k = index / kBatchSize;
+    return {planes_.data() + k * kImageBytes, k % 10};
+  }
+
+ private:
+  std::vector<uint8_t> planes_;
+};
+
+const std::shared_ptr<const Stripes>& stripes() {
+  static const auto data = std::make_shared<const Stripes>();
+  return data;
+}
+
+LoaderOptions plain(Staging staging, int workers) {
+  return {.batch_size = kBatchSize,
+          .workers = workers,
+          .device = kFirst,
+          .transform = {.mean = {0, 0, 0}, .std = {1, 1, 1}},
+          .staging = staging};
+}
+
+bool is_batch(const Batch& batch, int64_t k) {
+  const float expected = static_cast<float>(k) / 255.0F;
+  const std::vector<float> images = batch.images.to_vector<float>();
+  const std::vector<int64_t> labels = batch.labels.to_vector<int64_t>();
+  return std::all_of(images.begin(), images.end(), [&](float x) { return x == expected; }) &&
+         std::all_of(labels.begin(), labels.end(), [&](int64_t x) { return x == k % 10; });
+}
+
+/// A walk whose caller computes with each batch and holds it while it asks for the next. Returns
+/// how many batches are not what they should be.
+int64_t n_wrong(Staging staging, int workers) {
+  Loader loader(stripes(), plain(staging, workers));
+  std::vector<Tensor> sums;
+  std::vector<Batch> held;
+  int64_t wrong = 0;
+  for (const Batch& batch : loader) {
+    sums.push_back(sum(batch.images));
+    held.push_back(batch);
+    if (held.size() < 3) continue;
+    wrong += is_batch(held.front(), held.front().position) ? 0 : 1;
+    held.erase(held.begin());
+  }
+  for (const Batch& batch : held) wrong += is_batch(batch, batch.position) ? 0 : 1;
+  for (size_t k = 0; k < sums.size(); ++k) {
+    const double expected = static_cast<double>(kBatchSize * kImageBytes * static_cast<int64_t>(k));
+    wrong += sums[k].item() * 255 == Approx(expected).epsilon(1e-4).margin(1e-3) ? 0 : 1;
+  }
+  return wrong + (kBatches - static_cast<int64_t>(sums.size()));
+}
+
+/// Runs `body` under one schedule after another; the one from before afterwards.
+template <class Body>
+void under_schedules(uint64_t n_seeds, const Body& body) {
+  const cudasim::Machine machine = cudasim::machine();
+  const auto run = [&](cudasim::Schedule schedule, uint64_t seed) {
+    INFO("schedule " << static_cast<int>(schedule) << ", seed " << seed);
+    cudasim::set_schedule(schedule, seed);
+    body();
+  };
+  run(cudasim::Schedule::kEager, 1);
+  run(cudasim::Schedule::kLatest, 1);
+  for (uint64_t seed = 1; seed <= n_seeds; ++seed) run(cudasim::Schedule::kRandom, seed);
+  cudasim::set_schedule(machine.schedule, machine.seed);
+}
+
+void check_schedules(uint64_t n_seeds) {
+  under_schedules(n_seeds, [] {
+    const cudasim::ExpectOrderFindings expected;
+    for (const Staging staging : {Staging::kUint8, Staging::kFloat})
+      for (const int workers : {0, 2}) REQUIRE(n_wrong(staging, workers) == 0);
+    REQUIRE(expected.found().empty());
+  });
+}
+
+TEST_CASE("DL-5: batches are whole under every schedule, and no wait is missing",
+          "[device][sim][staging]") {
+  check_schedules(20);
+}
+
+TEST_CASE("DL-5: the same under 200 random schedules", "[device][sim][staging][slow]") {
+  check_schedules(200);
+}
+
+/// Batches 0 and 1 through one slot; without `waiting` it is refilled while it may be copied.
+std::vector<cudasim::OrderFinding> refill(bool waiting) {
+  const cudasim::ExpectOrderFindings expected;
+  const LoaderOptions options = plain(Staging::kUint8, 0);
+  const ImageTransform transform(options.transform);
+  const std::unique_ptr<detail::StagingRing> ring =
+      detail::make_staging_ring(options, transform, 1);
+  for (int64_t k = 0; k < 2; ++k) {
+    Batch batch = ring->host_batch(0, kBatchSize);
+    batch.indices = {k * kBatchSize, k * kBatchSize + 1};
+    if (waiting || k == 0) {
+      ring->wait(0);
+    } else {
+      ring->announce_refill(0);
+    }
+    ring->fill(0, *stripes(), batch);
+    ring->send(0, batch);
+    static_cast<void>(ring->receive(0));
+  }
+  synchronize(kFirst);
+  return expected.found();
+}
+
+TEST_CASE("DL-5: one slot is enough with its wait, and without it that is found",
+          "[device][sim][staging]") {
+  REQUIRE(refill(true).empty());
+  const std::vector<cudasim::OrderFinding> found = refill(false);
+  REQUIRE(!found.empty());
+  REQUIRE(found[0].fault == cudasim::OrderFault::kMissingWait);
+}
+
+TEST_CASE("staging: a device that failed ends the walk with its error", "[device][sim][staging]") {
+  for (const int workers : {0, 2}) {
+    Loader loader(stripes(), plain(Staging::kUint8, workers));
+    const auto walk = [&] {
+      for (const Batch& batch : loader)
+        if (batch.position == 3) cudasim::set_sticky_error(0, cudaErrorIllegalAddress);
+    };
+    REQUIRE_THROWS_WITH(walk(), ContainsSubstring("cuda:0"));
+    cudasim::set_sticky_error(0, cudaSuccess);
+  }
+  REQUIRE(n_wrong(Staging::kUint8, 1) == 0);
+}
+
+}  // namespace
+}  // namespace heddle
