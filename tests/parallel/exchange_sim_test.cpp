@@ -46,6 +46,15 @@ std::vector<Device> devices_of(int n) {
   return devices;
 }
 
+/// One a device for the whole program: cudasim's check of order remembers every stream there was,
+/// so that thousands of them would fill the machine's memory.
+StreamRef stream_of(Device device) {
+  static std::vector<Stream> streams;
+  while (static_cast<int>(streams.size()) <= device.index)
+    streams.emplace_back(Device{DeviceType::kCuda, static_cast<int>(streams.size())});
+  return streams[static_cast<size_t>(device.index)];
+}
+
 using Results = std::vector<std::vector<float>>;  // of each replica
 
 /// Replicas that keep their tensors and streams over several exchanges.
@@ -53,8 +62,7 @@ class Replicas {
  public:
   Replicas(ExchangeKind kind, int n)
       : devices_(devices_of(n)), exchange_(kind, devices_, Links::of(devices_)) {
-    for (const Device device : devices_) streams_.emplace_back(device);
-    for (const Stream& stream : streams_) refs_.push_back(stream);
+    for (const Device device : devices_) refs_.push_back(stream_of(device));
   }
 
   /// Two exchanges in a row: the second's gradients are written over the first's sums as soon as
@@ -97,7 +105,6 @@ class Replicas {
 
   std::vector<Device> devices_;
   Exchange exchange_;
-  std::vector<Stream> streams_;
   std::vector<StreamRef> refs_;
 };
 
