@@ -17,7 +17,7 @@ class CpuRunner final : public ExchangeRunner {
     const auto data = [&](int replica) {
       return flats[static_cast<size_t>(replica)].data<float>();
     };
-    for (const Phase& phase : plan.phases) {
+    for (const ExchangePhase& phase : plan.phases) {
       for (const Transfer& transfer : phase.transfers) {
         if (transfer.slot >= 0) continue;
         std::memcpy(data(transfer.to) + transfer.first, data(transfer.from) + transfer.first,
@@ -33,7 +33,7 @@ class CpuRunner final : public ExchangeRunner {
   }
 
  private:
-  static int source_of(const Phase& phase, int at, int slot) {
+  static int source_of(const ExchangePhase& phase, int at, int slot) {
     if (slot < 0) return at;
     for (const Transfer& transfer : phase.transfers)
       if (transfer.to == at && transfer.slot == slot) return transfer.from;

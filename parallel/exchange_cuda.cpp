@@ -69,7 +69,7 @@ class CudaRunner final : public ExchangeRunner {
     reserve_scratch(plan);
     reserve_staging(plan);
     size_t staged = 0;
-    for (const Phase& phase : plan.phases) {
+    for (const ExchangePhase& phase : plan.phases) {
       size_t taken = staged;
       give_through_host(phase, staged);
       mark(phase);
@@ -107,7 +107,7 @@ class CudaRunner final : public ExchangeRunner {
 
   void reserve_staging(const ExchangePlan& plan) {
     size_t place = 0;
-    for (const Phase& phase : plan.phases) {
+    for (const ExchangePhase& phase : plan.phases) {
       for (const Transfer& transfer : phase.transfers) {
         if (!through_host(transfer)) continue;
         if (place == staging_.size()) staging_.emplace_back();
@@ -120,7 +120,7 @@ class CudaRunner final : public ExchangeRunner {
     }
   }
 
-  void give_through_host(const Phase& phase, size_t& place) {
+  void give_through_host(const ExchangePhase& phase, size_t& place) {
     for (const Transfer& transfer : phase.transfers) {
       if (!through_host(transfer)) continue;
       copy(staging_[place++].data(), flat(transfer.from) + transfer.first, transfer.count,
@@ -129,7 +129,7 @@ class CudaRunner final : public ExchangeRunner {
   }
 
   /// What the sources have done so far.
-  void mark(const Phase& phase) {
+  void mark(const ExchangePhase& phase) {
     std::vector<bool> gives(events_.size());
     for (const Transfer& transfer : phase.transfers)
       gives[static_cast<size_t>(transfer.from)] = true;
@@ -137,7 +137,7 @@ class CudaRunner final : public ExchangeRunner {
       if (gives[i]) events_[i].record(streams_[i]);
   }
 
-  void take(const ExchangePlan& plan, const Phase& phase, size_t place) {
+  void take(const ExchangePlan& plan, const ExchangePhase& phase, size_t place) {
     for (const Transfer& transfer : phase.transfers) {
       const StreamRef taker = stream(transfer.to);
       taker.wait(events_[static_cast<size_t>(transfer.from)]);

@@ -24,12 +24,12 @@ Range part(int64_t elements, int parts, int index) {
   return {first, std::min(elements, first + each) - first};
 }
 
-void add_transfer(Phase& phase, int from, int to, Range range, int slot = -1) {
+void add_transfer(ExchangePhase& phase, int from, int to, Range range, int slot = -1) {
   if (range.count > 0) phase.transfers.push_back({from, to, range.first, range.count, slot});
 }
 
 /// `at` takes the range from all others and sums it by their places.
-void add_tree(Phase& phase, int at, int replicas, Range range) {
+void add_tree(ExchangePhase& phase, int at, int replicas, Range range) {
   if (range.count == 0) return;
   Sum sum{at, range.first, range.count, {}};
   for (int from = 0; from < replicas; ++from)
@@ -43,7 +43,7 @@ void add_tree(Phase& phase, int at, int replicas, Range range) {
 
 void plan_direct(ExchangePlan& plan) {
   const int n = plan.replicas;
-  Phase collect, share;
+  ExchangePhase collect, share;
   for (int at = 0; at < n; ++at) {
     add_tree(collect, at, n, part(plan.elements, n, at));
     for (int away = 1; away < n; ++away) {  // each from another neighbour at a time
@@ -58,7 +58,7 @@ void plan_direct(ExchangePlan& plan) {
 
 void plan_gather(ExchangePlan& plan) {
   const Range all{0, plan.elements};
-  Phase collect, share;
+  ExchangePhase collect, share;
   add_tree(collect, 0, plan.replicas, all);
   for (int to = 1; to < plan.replicas; ++to) add_transfer(share, 0, to, all);
   plan.scratch_stride = plan.elements;
@@ -71,7 +71,7 @@ void plan_ring(ExchangePlan& plan) {
   const int n = plan.replicas;
   const auto part_of = [&](int index) { return part(plan.elements, n, (index + 2 * n) % n); };
   for (int round = 0; round < n - 1; ++round) {
-    Phase phase;
+    ExchangePhase phase;
     for (int at = 0; at < n; ++at) {
       const Range range = part_of(at - 1 - round);
       add_transfer(phase, (at + n - 1) % n, at, range, 0);
@@ -80,7 +80,7 @@ void plan_ring(ExchangePlan& plan) {
     plan.phases.push_back(std::move(phase));
   }
   for (int round = 0; round < n - 1; ++round) {
-    Phase phase;
+    ExchangePhase phase;
     for (int at = 0; at < n; ++at) add_transfer(phase, (at + n - 1) % n, at, part_of(at - round));
     plan.phases.push_back(std::move(phase));
   }
@@ -91,7 +91,7 @@ void plan_ring(ExchangePlan& plan) {
 /// Reads whose source does not take anything from the reader in a later phase.
 void find_last_reads(ExchangePlan& plan) {
   std::set<std::pair<int, int>> open;
-  for (const Phase& phase : plan.phases) {
+  for (const ExchangePhase& phase : plan.phases) {
     for (const Transfer& transfer : phase.transfers) open.erase({transfer.from, transfer.to});
     for (const Transfer& transfer : phase.transfers) open.insert({transfer.to, transfer.from});
   }
@@ -128,7 +128,7 @@ ExchangePlan plan_exchange(ExchangeKind kind, int replicas, int64_t elements) {
 
 std::vector<int64_t> bytes_by_replica(const ExchangePlan& plan, int64_t element_bytes) {
   std::vector<int64_t> sent(static_cast<size_t>(plan.replicas)), taken(sent);
-  for (const Phase& phase : plan.phases) {
+  for (const ExchangePhase& phase : plan.phases) {
     for (const Transfer& transfer : phase.transfers) {
       sent[static_cast<size_t>(transfer.from)] += transfer.count * element_bytes;
       taken[static_cast<size_t>(transfer.to)] += transfer.count * element_bytes;
@@ -146,7 +146,7 @@ double estimated_seconds(const ExchangePlan& plan, const Links& links) {
   HEDDLE_CHECK(links.size() == plan.replicas, "exchange: {} replicas, links of {}", plan.replicas,
                links.size());
   double seconds = 0;
-  for (const Phase& phase : plan.phases) {
+  for (const ExchangePhase& phase : plan.phases) {
     std::vector<double> busy(static_cast<size_t>(plan.replicas)), giving(busy);
     for (const Transfer& transfer : phase.transfers) {
       const Link& link = links.at(transfer.from, transfer.to);

@@ -40,7 +40,7 @@ struct Sum {
 };
 
 /// What happens at once: all transfers read what the phase before left, then come the sums.
-struct Phase {
+struct ExchangePhase {
   std::vector<Transfer> transfers;
   std::vector<Sum> sums;
 };
@@ -52,7 +52,7 @@ struct ExchangePlan {
   int64_t elements = 0;
   int64_t scratch_stride = 0;  ///< Elements of a slot.
   std::vector<int> slots;      ///< Of each replica's scratch memory.
-  std::vector<Phase> phases;
+  std::vector<ExchangePhase> phases;
   /// (reader, source): what the source does next must wait for the reader, since nothing in the
   /// plan makes it wait already.
   std::vector<std::pair<int, int>> last_reads;

@@ -136,7 +136,7 @@ class Simulation {
   void exchange(const Bucket& bucket) {
     const ExchangePlan plan = plan_exchange(setup_.kind, static_cast<int>(n_), bucket.elements);
     for (size_t r = 0; r < n_; ++r) copies_[r] = std::max(copies_[r], ready_[r][bucket.last_layer]);
-    for (const Phase& phase : plan.phases) {
+    for (const ExchangePhase& phase : plan.phases) {
       std::vector<double> marked = copies_;
       for (const Transfer& transfer : in_turns(phase)) take(transfer, marked);
       for (const Sum& sum : phase.sums) {
@@ -156,7 +156,7 @@ class Simulation {
   }
 
   /// Each replica's first transfer, then each one's second, ...: they run side by side.
-  std::vector<Transfer> in_turns(const Phase& phase) const {
+  std::vector<Transfer> in_turns(const ExchangePhase& phase) const {
     std::vector<Transfer> sorted = phase.transfers;
     std::vector<int> seen(n_);
     std::vector<std::pair<int, size_t>> order;

@@ -64,7 +64,7 @@ TEST_CASE("Parts cover each element once, whatever the length", "[parallel][exch
     for (const int64_t length : kLengths) {
       const ExchangePlan plan = plan_exchange(ExchangeKind::kDirect, n, length);
       std::vector<int> covered(static_cast<size_t>(length));
-      for (const Phase& phase : plan.phases)
+      for (const ExchangePhase& phase : plan.phases)
         for (const Sum& sum : phase.sums)
           for (int64_t i = sum.first; i < sum.first + sum.count; ++i)
             ++covered[static_cast<size_t>(i)];
