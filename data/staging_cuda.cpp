@@ -5,6 +5,7 @@
 
 #include "heddle/core/buffer.h"
 #include "heddle/core/device_guard.h"
+#include "heddle/core/device_span.h"
 #include "heddle/core/event.h"
 #include "heddle/core/phase.h"
 #include "heddle/data/batch.h"
@@ -47,6 +48,7 @@ class CudaStagingRing : public StagingRing {
         layout_(options.batch_size, kImageBytes * (bytes_only_ ? 1 : size_of(options.dtype)),
                 bytes_only_),
         copies_(options.device) {
+    set_stream_name(copies_, "copy");
     for (int i = 0; i < n_slots; ++i) slots_.emplace_back(device_, layout_.bytes);
     if (bytes_only_) send_table();
   }
@@ -96,6 +98,7 @@ class CudaStagingRing : public StagingRing {
   void send(int index, const Batch& batch) override {
     Slot& slot = slot_of(index);
     const StreamGuard guard(copies_);
+    const DeviceSpan span("copy batch", "copy", copies_, batch.position);
     slot.there.images = sent(batch.images);
     slot.there.labels = sent(batch.labels);
     if (bytes_only_) {

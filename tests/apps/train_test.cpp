@@ -29,7 +29,7 @@ TEST_CASE("a run prints its settings, a row for each epoch and the classes") {
   check_done(result);
   CHECK(result.err.empty());
   for (const char* text : {"50 training and 12 test pictures", "lr=0.005", "batch_size=8", "seed=0",
-                           "1 threads", "oneDNN", "provider native", "train loss", "images/s",
+                           "1 thread,", "oneDNN", "provider native", "train loss", "images/s",
                            "left", "1/2", "2/2", "test accuracy", "of 12)", "truck"})
     CHECK_THAT(result.out, ContainsSubstring(text));
   CHECK(result.out.find('\r') == std::string::npos);  // no bar where there is no terminal
