@@ -10,6 +10,17 @@
 
 #include "heddle/kernels/device/gemm_operand.cuh"
 
+// Where a pixel lies, perhaps in the padding or of an empty batch, and then it is no address: a
+// number where sanitizers look; a pointer for nvcc, which keeps fewer registers so.
+#ifdef __CUDASIM__
+#define HEDDLE_PIXEL_POINTER uintptr_t
+#define HEDDLE_PIXEL_ADDRESS(first, ...) \
+  (reinterpret_cast<uintptr_t>(first) + static_cast<uintptr_t>(__VA_ARGS__) * sizeof(T))
+#else
+#define HEDDLE_PIXEL_POINTER const char*
+#define HEDDLE_PIXEL_ADDRESS(first, ...) reinterpret_cast<const char*>((first) + (__VA_ARGS__))
+#endif
+
 namespace heddle {
 
 /// Taps that one part of the depth of an image operand may touch.
@@ -95,9 +106,8 @@ class ImageLoader<T, TileMap<T, Along::kDepth, kRows, kDepth, kThreads>> {
     const int64_t rest = row % pixels;
     const int h = static_cast<int>(rest / image_.rows_w) * image_.mul_h + image_.off_h;
     const int w = static_cast<int>(rest % image_.rows_w) * image_.mul_w + image_.off_w;
-    const int64_t elements = row / pixels * image_.image + h * image_.pitch + w * image_.pixel;
-    address_[pass] =
-        reinterpret_cast<uintptr_t>(first) + static_cast<uintptr_t>(elements) * sizeof(T);
+    address_[pass] = HEDDLE_PIXEL_ADDRESS(
+        first, row / pixels * image_.image + h * image_.pitch + w * image_.pixel);
     taps_[pass] = 0;
     if (row >= image_.n_pixels) return;
     int j = j_;
@@ -114,9 +124,9 @@ class ImageLoader<T, TileMap<T, Along::kDepth, kRows, kDepth, kThreads>> {
   }
 
   const Operand& image_;
-  uintptr_t address_[Map::kPasses];  // perhaps in the padding
-  uint32_t taps_[Map::kPasses];      // bit t: the t-th tap from the part's first is in the image
-  uint32_t tap_ = 1;                 // the bit of the present tap
+  HEDDLE_PIXEL_POINTER address_[Map::kPasses];  // perhaps in the padding
+  uint32_t taps_[Map::kPasses];  // bit t: the t-th tap from the part's first is in the image
+  uint32_t tap_ = 1;             // the bit of the present tap
   int channel_, j_;
 };
 
@@ -176,15 +186,12 @@ class ImageLoader<T, TileMap<T, Along::kRows, kRows, kDepth, kThreads>> {
     const int64_t rest = pixel % pixels;
     h_[pass] = static_cast<int>(rest / image_.rows_w) * image_.mul_h + tap_h;
     w_[pass] = static_cast<int>(rest % image_.rows_w) * image_.mul_w + tap_w;
-    const int64_t elements =
-        pixel / pixels * image_.image + h_[pass] * image_.pitch + w_[pass] * image_.pixel;
-    // As an integer: in the padding it is no address, and an empty batch has none at all.
-    address_[pass] =
-        reinterpret_cast<uintptr_t>(first) + static_cast<uintptr_t>(elements) * sizeof(T);
+    address_[pass] = HEDDLE_PIXEL_ADDRESS(
+        first, pixel / pixels * image_.image + h_[pass] * image_.pitch + w_[pass] * image_.pixel);
   }
 
   const Operand& image_;
-  uintptr_t address_[Map::kPasses];  // perhaps in the padding
+  HEDDLE_PIXEL_POINTER address_[Map::kPasses];  // perhaps in the padding
   int h_[Map::kPasses], w_[Map::kPasses];
   int left_;  // pixels from this thread's first to the end
   int end_h_, end_w_;
