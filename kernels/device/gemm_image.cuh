@@ -10,18 +10,20 @@
 
 #include "heddle/kernels/device/gemm_operand.cuh"
 
-// Where a pixel lies, perhaps in the padding or of an empty batch, and then it is no address: a
-// number where sanitizers look; a pointer for nvcc, which keeps fewer registers so.
+namespace heddle {
+
+/// Where a pixel lies. In the padding, or of an empty batch, that is no address and never read: a
+/// number where sanitizers look, a pointer for nvcc, which needs fewer registers so.
 #ifdef __CUDASIM__
-#define HEDDLE_PIXEL_POINTER uintptr_t
-#define HEDDLE_PIXEL_ADDRESS(first, ...) \
-  (reinterpret_cast<uintptr_t>(first) + static_cast<uintptr_t>(__VA_ARGS__) * sizeof(T))
+using PixelAddress = uintptr_t;
 #else
-#define HEDDLE_PIXEL_POINTER const char*
-#define HEDDLE_PIXEL_ADDRESS(first, ...) reinterpret_cast<const char*>((first) + (__VA_ARGS__))
+using PixelAddress = const char*;
 #endif
 
-namespace heddle {
+template <class T>
+__device__ __forceinline__ PixelAddress pixel_address(const T* first, int64_t elements) {
+  return reinterpret_cast<PixelAddress>(first) + elements * int64_t{sizeof(T)};
+}
 
 /// Taps that one part of the depth of an image operand may touch.
 inline constexpr int kTapsOfPart = 32;
@@ -106,8 +108,8 @@ class ImageLoader<T, TileMap<T, Along::kDepth, kRows, kDepth, kThreads>> {
     const int64_t rest = row % pixels;
     const int h = static_cast<int>(rest / image_.rows_w) * image_.mul_h + image_.off_h;
     const int w = static_cast<int>(rest % image_.rows_w) * image_.mul_w + image_.off_w;
-    address_[pass] = HEDDLE_PIXEL_ADDRESS(
-        first, row / pixels * image_.image + h * image_.pitch + w * image_.pixel);
+    address_[pass] =
+        pixel_address(first, row / pixels * image_.image + h * image_.pitch + w * image_.pixel);
     taps_[pass] = 0;
     if (row >= image_.n_pixels) return;
     int j = j_;
@@ -124,9 +126,9 @@ class ImageLoader<T, TileMap<T, Along::kDepth, kRows, kDepth, kThreads>> {
   }
 
   const Operand& image_;
-  HEDDLE_PIXEL_POINTER address_[Map::kPasses];  // perhaps in the padding
-  uint32_t taps_[Map::kPasses];  // bit t: the t-th tap from the part's first is in the image
-  uint32_t tap_ = 1;             // the bit of the present tap
+  PixelAddress address_[Map::kPasses];  // perhaps in the padding
+  uint32_t taps_[Map::kPasses];         // bit t: the t-th tap from the part's first is in the image
+  uint32_t tap_ = 1;                    // the bit of the present tap
   int channel_, j_;
 };
 
@@ -186,12 +188,12 @@ class ImageLoader<T, TileMap<T, Along::kRows, kRows, kDepth, kThreads>> {
     const int64_t rest = pixel % pixels;
     h_[pass] = static_cast<int>(rest / image_.rows_w) * image_.mul_h + tap_h;
     w_[pass] = static_cast<int>(rest % image_.rows_w) * image_.mul_w + tap_w;
-    address_[pass] = HEDDLE_PIXEL_ADDRESS(
+    address_[pass] = pixel_address(
         first, pixel / pixels * image_.image + h_[pass] * image_.pitch + w_[pass] * image_.pixel);
   }
 
   const Operand& image_;
-  HEDDLE_PIXEL_POINTER address_[Map::kPasses];  // perhaps in the padding
+  PixelAddress address_[Map::kPasses];  // perhaps in the padding
   int h_[Map::kPasses], w_[Map::kPasses];
   int left_;  // pixels from this thread's first to the end
   int end_h_, end_w_;
