@@ -15,53 +15,37 @@
 /// the current stream of a CUDA device. The call is a span of that name in traces. A build without
 /// CUDA has the CPU's alone, so that no stub files exist; with it, an op that has neither a .cu
 /// file nor HEDDLE_NO_CUDA_KERNEL does not link.
-#define HEDDLE_DISPATCH(device, op, ...)                                    \
-  do {                                                                      \
-    const ::heddle::Device heddle_device = (device);                        \
-    const ::heddle::TraceSpan heddle_span(#op);                             \
-    if (heddle_device.type == ::heddle::DeviceType::kCpu) {                 \
-      ::heddle::cpu::op(__VA_ARGS__);                                       \
-    } else {                                                                \
-      HEDDLE_CUDA_ARM(heddle_device, #op, ::heddle::cuda::op, __VA_ARGS__); \
-    }                                                                       \
-  } while (false)
+#define HEDDLE_DISPATCH(device, op, ...)                       \
+  HEDDLE_BY_DEVICE(device, op, ::heddle::cpu::op(__VA_ARGS__), \
+                   HEDDLE_CUDA_ARM(heddle_device, #op, ::heddle::cuda::op, __VA_ARGS__))
 
 /// The same for an op that has a vendor version on the CPU (`onednn::op` and `onednn::op_supports`
 /// beside `cpu::op` in the op's header): the provider setting chooses, see kernels/provider.h.
-#define HEDDLE_DISPATCH_VENDOR(device, op, args)                     \
-  do {                                                               \
-    const ::heddle::Device heddle_device = (device);                 \
-    const ::heddle::TraceSpan heddle_span(#op);                      \
-    if (heddle_device.type == ::heddle::DeviceType::kCpu) {          \
-      ::heddle::run_provider(args, HEDDLE_CPU_CANDIDATES(args, op)); \
-    } else {                                                         \
-      HEDDLE_CUDA_ARM(heddle_device, #op, ::heddle::cuda::op, args); \
-    }                                                                \
-  } while (false)
+#define HEDDLE_DISPATCH_VENDOR(device, op, args)                                              \
+  HEDDLE_BY_DEVICE(device, op, ::heddle::run_provider(args, HEDDLE_CPU_CANDIDATES(args, op)), \
+                   HEDDLE_CUDA_ARM(heddle_device, #op, ::heddle::cuda::op, args))
 
 /// The same for an op that has vendor versions on both: `library` names that of CUDA (cublas,
 /// cudnn).
-#define HEDDLE_DISPATCH_VENDORS(device, op, args, library)           \
-  do {                                                               \
-    const ::heddle::Device heddle_device = (device);                 \
-    const ::heddle::TraceSpan heddle_span(#op);                      \
-    if (heddle_device.type == ::heddle::DeviceType::kCpu) {          \
-      ::heddle::run_provider(args, HEDDLE_CPU_CANDIDATES(args, op)); \
-    } else {                                                         \
-      HEDDLE_CUDA_VENDOR_ARM(heddle_device, op, args, library);      \
-    }                                                                \
-  } while (false)
+#define HEDDLE_DISPATCH_VENDORS(device, op, args, library)                                    \
+  HEDDLE_BY_DEVICE(device, op, ::heddle::run_provider(args, HEDDLE_CPU_CANDIDATES(args, op)), \
+                   HEDDLE_CUDA_VENDOR_ARM(heddle_device, op, args, library))
 
 /// The same for an op whose vendor version is for CUDA alone.
-#define HEDDLE_DISPATCH_CUDA_VENDOR(device, op, args, library)  \
-  do {                                                          \
-    const ::heddle::Device heddle_device = (device);            \
-    const ::heddle::TraceSpan heddle_span(#op);                 \
-    if (heddle_device.type == ::heddle::DeviceType::kCpu) {     \
-      ::heddle::cpu::op(args);                                  \
-    } else {                                                    \
-      HEDDLE_CUDA_VENDOR_ARM(heddle_device, op, args, library); \
-    }                                                           \
+#define HEDDLE_DISPATCH_CUDA_VENDOR(device, op, args, library) \
+  HEDDLE_BY_DEVICE(device, op, ::heddle::cpu::op(args),        \
+                   HEDDLE_CUDA_VENDOR_ARM(heddle_device, op, args, library))
+
+// What they share: the arm of the device's kind, in a span.
+#define HEDDLE_BY_DEVICE(device, op, cpu_arm, cuda_arm)     \
+  do {                                                      \
+    const ::heddle::Device heddle_device = (device);        \
+    const ::heddle::TraceSpan heddle_span(#op);             \
+    if (heddle_device.type == ::heddle::DeviceType::kCpu) { \
+      cpu_arm;                                              \
+    } else {                                                \
+      cuda_arm;                                             \
+    }                                                       \
   } while (false)
 
 namespace heddle::cublas {
