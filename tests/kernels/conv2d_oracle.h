@@ -4,6 +4,7 @@
 
 #include "heddle/kernels/conv2d.h"
 #include "heddle/tests/kernels/product_oracle.h"
+#include "heddle/tests/support/conv2d_products.h"
 
 /// Convolutions for the tests of what computes them on a device, and their float64 oracle.
 namespace heddle::testing {
@@ -60,34 +61,12 @@ struct ConvTensors {
   }
 };
 
-/// Calls f(x, w, y) with the offsets of each product of the convolution: y += x w.
-template <class F>
-void each_product(const Conv2dGeometry& g, const F& f) {
-  const int64_t in = g.in_channels / g.groups;
-  const int64_t out = g.out_channels / g.groups;
-  for (int64_t n = 0; n < g.batch; ++n)
-    for (int64_t p = 0; p < g.out_h; ++p)
-      for (int64_t q = 0; q < g.out_w; ++q)
-        for (int64_t i = 0; i < g.kernel_h; ++i)
-          for (int64_t j = 0; j < g.kernel_w; ++j) {
-            const int64_t h = p * g.stride_h - g.pad_h + i * g.dilation_h;
-            const int64_t w = q * g.stride_w - g.pad_w + j * g.dilation_w;
-            if (h < 0 || h >= g.in_h || w < 0 || w >= g.in_w) continue;
-            for (int64_t o = 0; o < g.out_channels; ++o)
-              for (int64_t c = 0; c < in; ++c)
-                f(static_cast<size_t>(((n * g.in_h + h) * g.in_w + w) * g.in_channels +
-                                      o / out * in + c),
-                  static_cast<size_t>(((o * g.kernel_h + i) * g.kernel_w + j) * in + c),
-                  static_cast<size_t>(((n * g.out_h + p) * g.out_w + q) * g.out_channels + o));
-          }
-}
-
 inline std::vector<double> forward_oracle(const ConvTensors& t, bool with_bias, bool relu) {
   const std::vector<double> x = to_doubles(t.x, t.x.n());
   const std::vector<double> w = to_doubles(t.w, t.w.n());
   const std::vector<double> bias = to_doubles(t.bias, t.bias.n());
   std::vector<double> y(static_cast<size_t>(t.dy.n()), 0.0);
-  each_product(t.g, [&](size_t ix, size_t iw, size_t iy) { y[iy] += x[ix] * w[iw]; });
+  each_conv2d_product(t.g, [&](int64_t iy, int64_t ix, int64_t iw) { y[iy] += x[ix] * w[iw]; });
   for (size_t i = 0; i < y.size(); ++i) {
     if (with_bias) y[i] += bias[i % bias.size()];
     if (relu) y[i] = std::max(0.0, y[i]);
@@ -105,7 +84,7 @@ inline ConvGradients backward_oracle(const ConvTensors& t) {
   const std::vector<double> dy = to_doubles(t.dy, t.dy.n());
   ConvGradients of{std::vector<double>(x.size(), 0.0), std::vector<double>(w.size(), 0.0),
                    std::vector<double>(static_cast<size_t>(t.g.out_channels), 0.0)};
-  each_product(t.g, [&](size_t ix, size_t iw, size_t iy) {
+  each_conv2d_product(t.g, [&](int64_t iy, int64_t ix, int64_t iw) {
     of.x[ix] += dy[iy] * w[iw];
     of.w[iw] += dy[iy] * x[ix];
   });

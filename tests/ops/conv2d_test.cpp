@@ -1,6 +1,7 @@
 #include "heddle/kernels/conv2d.h"
 
 #include "heddle/nn/ops.h"
+#include "heddle/tests/support/conv2d_products.h"
 #include "heddle/tests/support/device.h"
 #include "heddle/tests/support/product_cases.h"
 
@@ -12,6 +13,7 @@ using test::largest_difference;
 using test::product_tolerance;
 using test::random_values;
 using test::SettingsGuard;
+using testing::each_conv2d_product;
 using testing::on_test_device;
 using testing::test_device;
 
@@ -62,27 +64,6 @@ const std::vector<Row> kRows = {
 
 std::string name(const Row& row) { return row.geometry(DType::kFloat32).key(); }
 
-/// Visits every product term: f(y index, x index, w index).
-template <class F>
-void for_each_term(const Conv2dGeometry& g, const F& f) {
-  const int64_t gc = g.in_channels / g.groups;
-  const int64_t go = g.out_channels / g.groups;
-  for (int64_t n = 0; n < g.batch; ++n)
-    for (int64_t i = 0; i < g.out_h; ++i)
-      for (int64_t j = 0; j < g.out_w; ++j)
-        for (int64_t a = 0; a < g.kernel_h; ++a)
-          for (int64_t b = 0; b < g.kernel_w; ++b) {
-            const int64_t h = i * g.stride_h - g.pad_h + a * g.dilation_h;
-            const int64_t w = j * g.stride_w - g.pad_w + b * g.dilation_w;
-            if (h < 0 || h >= g.in_h || w < 0 || w >= g.in_w) continue;
-            for (int64_t o = 0; o < g.out_channels; ++o)
-              for (int64_t c = 0; c < gc; ++c)
-                f(((n * g.out_h + i) * g.out_w + j) * g.out_channels + o,
-                  ((n * g.in_h + h) * g.in_w + w) * g.in_channels + o / go * gc + c,
-                  ((o * g.kernel_h + a) * g.kernel_w + b) * gc + c);
-          }
-}
-
 /// One convolution with random operands, and what float64 sums say of it.
 template <class T>
 struct Case {
@@ -96,7 +77,7 @@ struct Case {
         right_dx(static_cast<size_t>(x.size())),
         right_dw(static_cast<size_t>(w.size())),
         right_db(static_cast<size_t>(bias.size())) {
-    for_each_term(g, [&](int64_t iy, int64_t ix, int64_t iw) {
+    each_conv2d_product(g, [&](int64_t iy, int64_t ix, int64_t iw) {
       right_y[static_cast<size_t>(iy)] += double(x.data()[ix]) * double(w.data()[iw]);
       right_dx[static_cast<size_t>(ix)] += double(dy.data()[iy]) * double(w.data()[iw]);
       right_dw[static_cast<size_t>(iw)] += double(dy.data()[iy]) * double(x.data()[ix]);

@@ -8,11 +8,13 @@
 #include "heddle/kernels/dispatch.h"
 #include "heddle/kernels/linear.h"
 #include "heddle/tests/support/catch.h"
+#include "heddle/tests/support/conv2d_products.h"
 
 namespace {
 
 using heddle::BFloat16;
 using heddle::Provider;
+using heddle::testing::each_conv2d_product;
 
 /// Puts the provider setting back.
 struct ProviderScope {
@@ -89,26 +91,6 @@ class Guarded {
 
 // Convolution -------------------------------------------------------------------------------------
 
-/// Calls visit(y index, x index, w index) for each product of the convolution.
-template <class Visit>
-void each_product(const heddle::Conv2dGeometry& g, const Visit& visit) {
-  const int64_t in = g.in_channels / g.groups, out = g.out_channels / g.groups;
-  for (int64_t n = 0; n < g.batch; ++n)
-    for (int64_t oh = 0; oh < g.out_h; ++oh)
-      for (int64_t ow = 0; ow < g.out_w; ++ow)
-        for (int64_t o = 0; o < g.out_channels; ++o)
-          for (int64_t kh = 0; kh < g.kernel_h; ++kh)
-            for (int64_t kw = 0; kw < g.kernel_w; ++kw) {
-              const int64_t h = oh * g.stride_h - g.pad_h + kh * g.dilation_h;
-              const int64_t w = ow * g.stride_w - g.pad_w + kw * g.dilation_w;
-              if (h < 0 || h >= g.in_h || w < 0 || w >= g.in_w) continue;
-              for (int64_t c = 0; c < in; ++c)
-                visit(((n * g.out_h + oh) * g.out_w + ow) * g.out_channels + o,
-                      ((n * g.in_h + h) * g.in_w + w) * g.in_channels + o / out * in + c,
-                      ((o * g.kernel_h + kh) * g.kernel_w + kw) * in + c);
-            }
-}
-
 heddle::Conv2dGeometry geometry(int64_t batch, int64_t channels, int64_t height, int64_t width,
                                 int64_t out, int64_t kernel, int64_t stride, int64_t pad,
                                 int64_t dilation, int64_t groups) {
@@ -156,7 +138,8 @@ void check_conv_forward(heddle::Conv2dGeometry g) {
   for (const bool relu : {false, true})
     for (const bool with_bias : {false, true}) {
       std::vector<double> expected(static_cast<size_t>(y_size(g)));
-      each_product(g, [&](int64_t iy, int64_t ix, int64_t iw) { expected[iy] += x[ix] * w[iw]; });
+      each_conv2d_product(
+          g, [&](int64_t iy, int64_t ix, int64_t iw) { expected[iy] += x[ix] * w[iw]; });
       for (size_t i = 0; i < expected.size(); ++i) {
         if (with_bias) expected[i] += bias[i % bias.size()];
         if (relu) expected[i] = std::max(expected[i], 0.0);
@@ -177,7 +160,7 @@ void check_conv_backward(heddle::Conv2dGeometry g) {
   const auto dy = random_values(y_size(g), 6);
   const auto x_t = rounded<T>(x), w_t = rounded<T>(w), dy_t = rounded<T>(dy);
   std::vector<double> dx(x.size()), dw(w.size()), db(static_cast<size_t>(g.out_channels));
-  each_product(g, [&](int64_t iy, int64_t ix, int64_t iw) {
+  each_conv2d_product(g, [&](int64_t iy, int64_t ix, int64_t iw) {
     dx[ix] += dy[iy] * w[iw];
     dw[iw] += dy[iy] * x[ix];
   });
