@@ -19,13 +19,8 @@ float factor(Engine engine, cudnnDataType_t type, const char* place) {
 
 /// Tells the checkers of each element once, whoever reads it how often.
 void report_operand(const StandInTensor& t) {
-  for (int64_t i = threadIdx.x; i < t.n(); i += kThreads) {
-    const int64_t d = i % t.sizes[3];
-    const int64_t c = i / t.sizes[3] % t.sizes[2];
-    const int64_t b = i / (t.sizes[3] * t.sizes[2]) % t.sizes[1];
-    const int64_t a = i / (t.sizes[3] * t.sizes[2] * t.sizes[1]);
-    report_access(t.at(a, b, c, d), bytes_of(t.type), Access::kRead);
-  }
+  for (int64_t i = threadIdx.x; i < t.n(); i += kThreads)
+    report_access(t.at(t.place(i)), bytes_of(t.type), Access::kRead);
 }
 
 void write_result(const Convolution& p, const StandInTensor& t, char* place, float sum) {
@@ -53,22 +48,20 @@ void forward_kernel(Convolution p) {
   report_operand(p.w);
   const int64_t out_of_group = p.y.sizes[1] / p.groups();
   for (int64_t index = threadIdx.x; index < p.y.n(); index += kThreads) {
-    const int64_t q = index % p.y.sizes[3], r = index / p.y.sizes[3] % p.y.sizes[2];
-    const int64_t o = index / (p.y.sizes[3] * p.y.sizes[2]) % p.y.sizes[1];
-    const int64_t n = index / (p.y.sizes[3] * p.y.sizes[2] * p.y.sizes[1]);
+    const StandInTensor::Place y = p.y.place(index);
+    const int64_t first = y.c / out_of_group * p.w.sizes[1];  // of the group's input channels
     float sum = 0.0F;
     for (int64_t i = 0; i < p.w.sizes[2]; ++i) {
       for (int64_t j = 0; j < p.w.sizes[3]; ++j) {
-        at_pixel(p, r, q, i, j, [&](int64_t h, int64_t w) {
+        at_pixel(p, y.h, y.w, i, j, [&](int64_t h, int64_t w) {
           for (int64_t c = 0; c < p.w.sizes[1]; ++c) {
-            sum +=
-                factor(p.engine, p.x.type, p.x.at(n, o / out_of_group * p.w.sizes[1] + c, h, w)) *
-                factor(p.engine, p.w.type, p.w.at(o, c, i, j));
+            sum += factor(p.engine, p.x.type, p.x.at(y.n, first + c, h, w)) *
+                   factor(p.engine, p.w.type, p.w.at(y.c, c, i, j));
           }
         });
       }
     }
-    write_result(p, p.y, p.y.at(n, o, r, q), sum);
+    write_result(p, p.y, p.y.at(y), sum);
   }
 }
 
@@ -77,24 +70,22 @@ void data_kernel(Convolution p) {
   report_operand(p.w);
   const int64_t out_of_group = p.y.sizes[1] / p.groups();
   for (int64_t index = threadIdx.x; index < p.x.n(); index += kThreads) {
-    const int64_t w = index % p.x.sizes[3], h = index / p.x.sizes[3] % p.x.sizes[2];
-    const int64_t c = index / (p.x.sizes[3] * p.x.sizes[2]) % p.x.sizes[1];
-    const int64_t n = index / (p.x.sizes[3] * p.x.sizes[2] * p.x.sizes[1]);
-    const int64_t first = c / p.w.sizes[1] * out_of_group;
+    const StandInTensor::Place x = p.x.place(index);
+    const int64_t first = x.c / p.w.sizes[1] * out_of_group;  // of the group's output channels
     float sum = 0.0F;
     for (int64_t i = 0; i < p.w.sizes[2]; ++i) {
-      const int64_t top = h + p.pad[0] - i * p.dilation[0];
+      const int64_t top = x.h + p.pad[0] - i * p.dilation[0];
       if (top < 0 || top % p.stride[0] != 0 || top / p.stride[0] >= p.y.sizes[2]) continue;
       for (int64_t j = 0; j < p.w.sizes[3]; ++j) {
-        const int64_t left = w + p.pad[1] - j * p.dilation[1];
+        const int64_t left = x.w + p.pad[1] - j * p.dilation[1];
         if (left < 0 || left % p.stride[1] != 0 || left / p.stride[1] >= p.y.sizes[3]) continue;
         for (int64_t o = first; o < first + out_of_group; ++o) {
-          sum += factor(p.engine, p.y.type, p.y.at(n, o, top / p.stride[0], left / p.stride[1])) *
-                 factor(p.engine, p.w.type, p.w.at(o, c % p.w.sizes[1], i, j));
+          sum += factor(p.engine, p.y.type, p.y.at(x.n, o, top / p.stride[0], left / p.stride[1])) *
+                 factor(p.engine, p.w.type, p.w.at(o, x.c % p.w.sizes[1], i, j));
         }
       }
     }
-    write_result(p, p.x, p.x.at(n, c, h, w), sum);
+    write_result(p, p.x, p.x.at(x), sum);
   }
 }
 
@@ -103,22 +94,20 @@ void filter_kernel(Convolution p) {
   report_operand(p.y);
   const int64_t out_of_group = p.y.sizes[1] / p.groups();
   for (int64_t index = threadIdx.x; index < p.w.n(); index += kThreads) {
-    const int64_t j = index % p.w.sizes[3], i = index / p.w.sizes[3] % p.w.sizes[2];
-    const int64_t c = index / (p.w.sizes[3] * p.w.sizes[2]) % p.w.sizes[1];
-    const int64_t o = index / (p.w.sizes[3] * p.w.sizes[2] * p.w.sizes[1]);
+    const StandInTensor::Place f = p.w.place(index);
+    const int64_t c = f.n / out_of_group * p.w.sizes[1] + f.c;  // of the image
     float sum = 0.0F;
     for (int64_t n = 0; n < p.y.sizes[0]; ++n) {
       for (int64_t r = 0; r < p.y.sizes[2]; ++r) {
         for (int64_t q = 0; q < p.y.sizes[3]; ++q) {
-          at_pixel(p, r, q, i, j, [&](int64_t h, int64_t w) {
-            sum +=
-                factor(p.engine, p.x.type, p.x.at(n, o / out_of_group * p.w.sizes[1] + c, h, w)) *
-                factor(p.engine, p.y.type, p.y.at(n, o, r, q));
+          at_pixel(p, r, q, f.h, f.w, [&](int64_t h, int64_t w) {
+            sum += factor(p.engine, p.x.type, p.x.at(n, c, h, w)) *
+                   factor(p.engine, p.y.type, p.y.at(n, f.n, r, q));
           });
         }
       }
     }
-    write_result(p, p.w, p.w.at(o, c, i, j), sum);
+    write_result(p, p.w, p.w.at(f), sum);
   }
 }
 

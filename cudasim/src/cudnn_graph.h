@@ -44,11 +44,24 @@ struct StandInTensor {
   int64_t sizes[4] = {};
   int64_t strides[4] = {};
 
+  /// A place in the tensor, or in a filter (o, c, i, j).
+  struct Place {
+    int64_t n, c, h, w;
+  };
+
   int64_t n() const { return sizes[0] * sizes[1] * sizes[2] * sizes[3]; }
+  /// Of element `index` in logical order.
+  Place place(int64_t index) const {
+    return {index / (sizes[3] * sizes[2] * sizes[1]), index / (sizes[3] * sizes[2]) % sizes[1],
+            index / sizes[3] % sizes[2], index % sizes[3]};
+  }
   char* at(int64_t a, int64_t b, int64_t c, int64_t d) const {
     return data +
            static_cast<size_t>(a * strides[0] + b * strides[1] + c * strides[2] + d * strides[3]) *
                bytes_of(type);
+  }
+  char* at(const Place& at_place) const {
+    return at(at_place.n, at_place.c, at_place.h, at_place.w);
   }
 };
 
