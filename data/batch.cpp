@@ -59,16 +59,19 @@ void put(const Tensor& sample, const Tensor& batch, int64_t place) {
   }
 }
 
-/// A copy of a dense tensor of the host, whose ordinary memory is read when this returns.
-Tensor moved(const Tensor& host, Device device) {
-  const bool channels_last =
-      !host.is_contiguous() && host.is_contiguous(MemoryFormat::kChannelsLast);
-  Tensor there = Tensor::empty(
-      host.shape(), host.dtype(),
-      channels_last ? MemoryFormat::kChannelsLast : MemoryFormat::kContiguous, device);
-  memory::copy(there.raw_data(), device, host.raw_data(), host.device(),
-               host.numel() * size_of(host.dtype()), /*wait=*/false);
-  return there;
+/// Calls use(i, picture) for each of the batch's pictures, while the next is on its way to the
+/// cache.
+template <class Use>
+void for_each_picture(const ImageDataset& dataset, const Batch& batch, const Use& use) {
+  ImageRecord next = dataset.record(batch.indices.front());
+  for (size_t i = 0; i < batch.indices.size(); ++i) {
+    const ImageRecord image = next;
+    if (i + 1 < batch.indices.size()) {
+      next = dataset.record(batch.indices[i + 1]);
+      prefetch(next);
+    }
+    use(i, image);
+  }
 }
 
 }  // namespace
@@ -81,28 +84,31 @@ Batch empty_image_batch(int64_t n, DType dtype) {
   return batch;
 }
 
+Tensor sent(const Tensor& host, Device device) {
+  Tensor there = Tensor::empty(
+      host.shape(), host.dtype(),
+      host.is_contiguous() ? MemoryFormat::kContiguous : MemoryFormat::kChannelsLast, device);
+  memory::copy(there.raw_data(), device, host.raw_data(), host.device(),
+               host.numel() * size_of(host.dtype()), /*wait=*/false);
+  return there;
+}
+
 void move_batch(Batch& batch, Device device) {
   if (device.type == DeviceType::kCpu) return;
   const PhaseSpan span(Phase::kCopy, "copy batch");
-  batch.images = moved(batch.images, device);
-  batch.labels = moved(batch.labels, device);
+  batch.images = sent(batch.images, device);
+  batch.labels = sent(batch.labels, device);
 }
 
 void fill_image_batch(const ImageDataset& dataset, const ImageTransform& transform, uint64_t seed,
                       Batch& batch) {
   auto fill = [&]<class T>(T* out) {
     int64_t* labels = batch.labels.data<int64_t>();
-    ImageRecord next = dataset.record(batch.indices.front());
-    for (size_t i = 0; i < batch.indices.size(); ++i) {
-      const ImageRecord image = next;
-      if (i + 1 < batch.indices.size()) {
-        next = dataset.record(batch.indices[i + 1]);
-        prefetch(next);
-      }
+    for_each_picture(dataset, batch, [&](size_t i, const ImageRecord& image) {
       Rng rng = augmentation(seed, batch.epoch, batch.indices[i]);
       transform.apply(image.planes, rng, out + static_cast<int64_t>(i) * kImageBytes);
       labels[i] = image.label;
-    }
+    });
   };
   if (batch.images.dtype() == DType::kBFloat16) {
     fill(batch.images.data<BFloat16>());
@@ -115,14 +121,12 @@ void fill_byte_batch(const ImageDataset& dataset, const ImageTransform& transfor
                      AugmentDraw* draws, Batch& batch) {
   auto* out = batch.images.data<uint8_t>();
   int64_t* labels = batch.labels.data<int64_t>();
-  for (size_t i = 0; i < batch.indices.size(); ++i) {
-    if (i + 1 < batch.indices.size()) prefetch(dataset.record(batch.indices[i + 1]));
-    const ImageRecord image = dataset.record(batch.indices[i]);
+  for_each_picture(dataset, batch, [&](size_t i, const ImageRecord& image) {
     Rng rng = augmentation(seed, batch.epoch, batch.indices[i]);
     std::memcpy(out + static_cast<int64_t>(i) * kImageBytes, image.planes, kImageBytes);
     draws[i] = transform.draw(rng);
     labels[i] = image.label;
-  }
+  });
 }
 
 void fill_sample_batch(const Dataset& dataset, uint64_t seed, Batch& batch) {

@@ -18,6 +18,10 @@ void fill_image_batch(const ImageDataset& dataset, const ImageTransform& transfo
 void fill_byte_batch(const ImageDataset& dataset, const ImageTransform& transform, uint64_t seed,
                      AugmentDraw* draws, Batch& batch);
 
+/// A copy of a dense tensor of the host (row-major or channels-last), queued in the device's
+/// current stream. Ordinary memory has been read when this returns, pinned memory not yet.
+Tensor sent(const Tensor& host, Device device);
+
 /// Moves it in the order of the device's current stream.
 void move_batch(Batch& batch, Device device);
 

@@ -99,8 +99,8 @@ class CudaStagingRing : public StagingRing {
     Slot& slot = slot_of(index);
     const StreamGuard guard(copies_);
     const DeviceSpan span("copy batch", "copy", copies_, batch.position);
-    slot.there.images = sent(batch.images);
-    slot.there.labels = sent(batch.labels);
+    slot.there.images = sent(batch.images, device_);
+    slot.there.labels = sent(batch.labels, device_);
     if (bytes_only_) {
       const int64_t bytes = batch.size() * int64_t{sizeof(AugmentDraw)};
       slot.draws = Buffer(bytes, copies_);
@@ -153,15 +153,6 @@ class CudaStagingRing : public StagingRing {
 
   void copy(void* there, const void* here, int64_t bytes) const {
     memory::copy(there, device_, here, Device::cpu(), bytes, /*wait=*/false);
-  }
-
-  Tensor sent(const Tensor& here) const {
-    const bool contiguous = here.is_contiguous();
-    Tensor there = Tensor::empty(
-        here.shape(), here.dtype(),
-        contiguous ? MemoryFormat::kContiguous : MemoryFormat::kChannelsLast, device_);
-    copy(there.raw_data(), here.raw_data(), here.numel() * size_of(here.dtype()));
-    return there;
   }
 
   /// The table of normalisation, on the device before anything asks for it.
