@@ -88,10 +88,10 @@ void run(const Gemm& gemm, StreamRef stream) {
   const cudaDataType type = data_type(gemm.dtype);
   const float alpha = 1.0F;
   const HandleLease<cublasHandle_t, &create_handle> handle(stream);
-  const DeviceScratch workspace(workspace_bytes(stream.device()), stream);
+  const int64_t bytes = workspace_bytes(stream.device());
+  const DeviceScratch workspace(bytes, stream);
   HEDDLE_CUDA_CHECK(cublasSetStream(handle.get(), stream.get()));  // forgets the workspace
-  HEDDLE_CUDA_CHECK(cublasSetWorkspace(handle.get(), workspace.data(),
-                                       static_cast<size_t>(workspace_bytes(stream.device()))));
+  HEDDLE_CUDA_CHECK(cublasSetWorkspace(handle.get(), workspace.data(), static_cast<size_t>(bytes)));
   HEDDLE_CUDA_CHECK(cublasSetMathMode(handle.get(), math_mode()));
   if (gemm.batch == 1) {
     HEDDLE_CUDA_CHECK(cublasGemmEx(handle.get(), operation(gemm.a), operation(gemm.b),
