@@ -103,6 +103,14 @@ bool built_with_vendor() {
 #endif
 }
 
+bool built_with_onednn() {
+#ifdef HEDDLE_WITH_ONEDNN
+  return true;
+#else
+  return false;
+#endif
+}
+
 std::map<std::string, std::string> provider_choices() {
   const std::lock_guard lock(choices().mutex);
   std::map<std::string, std::string> sorted;

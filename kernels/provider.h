@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "heddle/core/device_span.h"
 #include "heddle/core/error.h"
 #include "heddle/core/stream.h"
 
@@ -19,6 +20,7 @@ std::string_view name_of(Provider provider);
 void set_provider(Provider provider);  ///< For all ops from now on. Default: kAuto.
 Provider provider();
 bool built_with_vendor();  ///< Whether this build has oneDNN, cuBLAS or cuDNN.
+bool built_with_onednn();
 
 /// Choices that `auto` made so far: key (op, dtype, sizes) to "native" or "vendor". They are part
 /// of a run's record, and setting them first makes a resumed run choose the same.
@@ -52,8 +54,7 @@ struct TimedChoice {
 /// Times both where `may_time` and no choice is known; native where it must not.
 void run_timed_choice(const TimedChoice& call);
 
-bool cuda_times_candidates();          // false under cudasim: there `auto` is native
-bool cuda_may_wait(StreamRef stream);  // not while it is captured
+bool cuda_times_candidates();  // false under cudasim: there `auto` is native
 /// Seconds that the stream's device takes for what `run` queues. Waits.
 double cuda_seconds(StreamRef stream, const std::function<void()>& run);
 const std::string& cuda_card_name(StreamRef stream);
@@ -116,7 +117,7 @@ void run_cuda_provider(const Args& args, StreamRef stream, const CudaCandidates<
              const Context& c = Context::from(opaque);
              return detail::cuda_seconds(c.stream, [&] { c.run(index); });
            },
-       .may_time = detail::cuda_may_wait(stream),
+       .may_time = !detail::is_capturing(stream),
        .section =
            [](const void* opaque) {
              const Context& c = Context::from(opaque);

@@ -117,7 +117,7 @@ void write_json(const std::string& path, const nlohmann::ordered_json& value) {
 nlohmann::ordered_json describe_machine() {
   return {{"processor", processor_name()}, {"instruction_set", cpu::name_of(cpu::active_isa())},
           {"threads", num_threads()},      {"heddle", version()},
-          {"compiler", __VERSION__},       {"onednn", built_with_vendor()}};
+          {"compiler", __VERSION__},       {"onednn", built_with_onednn()}};
 }
 
 }  // namespace heddle::bench

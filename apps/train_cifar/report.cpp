@@ -41,7 +41,7 @@ void print_settings(const apps::FlagSet& flags, const Options& options, const Da
              data.kind == "generated" ? "generated pictures" : options.data,
              data.train_size(options), data.test_size(options));
   fmt::print("machine   {}, {}, {}, oneDNN {}, provider {}\n", options.devices, threads_text(),
-             cpu::name_of(cpu::active_isa()), built_with_vendor() ? "yes" : "no",
+             cpu::name_of(cpu::active_isa()), built_with_onednn() ? "yes" : "no",
              name_of(provider()));
   fmt::print("settings  {}\n", settings_line(flags));
   std::fflush(stdout);
@@ -76,7 +76,7 @@ void print_classes(const Evaluation& evaluation, const std::vector<std::string>&
 
 void print_devices() {
   fmt::print("cpu  {}, {}, oneDNN {}\n", threads_text(), cpu::name_of(cpu::active_isa()),
-             built_with_vendor() ? "yes" : "no");
+             built_with_onednn() ? "yes" : "no");
   for (const Device device : Device::all())
     if (device != Device::cpu()) fmt::print("{}  {}\n", device.to_string(), device.description());
 }

@@ -43,7 +43,7 @@ nlohmann::ordered_json RunRecord::to_json() const {
           {"settings", settings},
           {"data", data},
           {"isa", cpu::name_of(cpu::active_isa())},
-          {"onednn", built_with_vendor()},
+          {"onednn", built_with_onednn()},
           {"n_threads", num_threads()},
           {"provider_choices", provider_choices()}};
 }

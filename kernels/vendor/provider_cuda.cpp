@@ -15,12 +15,6 @@ bool cuda_times_candidates() {
 #endif
 }
 
-bool cuda_may_wait(StreamRef stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  HEDDLE_CUDA_CHECK(cudaStreamIsCapturing(stream.get(), &status));
-  return status == cudaStreamCaptureStatusNone;
-}
-
 double cuda_seconds(StreamRef stream, const std::function<void()>& run) {
   TimedEvent begin(stream.device()), end(stream.device());
   begin.record(stream);
