@@ -88,8 +88,10 @@ Plan plan_of(const BatchNormBackwardArgs& args) {
       .input(DNNL_ARG_SRC, l.image, l.image)
       .input(DNNL_ARG_MEAN, l.channels, l.channels)
       .input(DNNL_ARG_VARIANCE, l.channels, l.channels)
-      .input(DNNL_ARG_SCALE, l.channels, l.channels)
-      .input(DNNL_ARG_SHIFT, l.channels, l.channels);
+      .input(DNNL_ARG_SCALE, l.channels, l.channels);
+#if DNNL_VERSION_MAJOR < 3  // which counts it, though no gradient depends on it
+  plan.input(DNNL_ARG_SHIFT, l.channels, l.channels);
+#endif
   return plan;
 }
 
@@ -147,8 +149,13 @@ void batch_norm_backward(const BatchNormBackwardArgs& args) {
     const double inv_std = static_cast<const float*>(args.inv_std)[c];
     var.as<float>()[c] = static_cast<float>(1.0 / (inv_std * inv_std));
   }
-  plan.run({args.dx, args.dw, args.db, args.dy, args.x, args.mean, var.as<void>(),
-            args.problem.weight, args.problem.bias});
+  plan.run({
+    args.dx, args.dw, args.db, args.dy, args.x, args.mean, var.as<void>(), args.problem.weight
+#if DNNL_VERSION_MAJOR < 3
+        ,
+        args.problem.bias
+#endif
+  });
 }
 
 }  // namespace heddle::onednn
