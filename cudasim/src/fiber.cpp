@@ -58,8 +58,8 @@ constexpr size_t kStackBytes = size_t{128} << 10;
 constexpr size_t kColours = 16;
 constexpr size_t kColourBytes = kPage / kColours;
 
-/// AddressSanitizer marks what lies between variables; frames that were abandoned, or lay where
-/// this stack now is, have not taken their marks away.
+/// AddressSanitizer marks what lies between variables. Frames that never return do not take their
+/// marks away, and those outlast the memory: whatever is mapped there next would be found at fault.
 void forget_frames(const Fiber& fiber) {
 #ifdef CUDASIM_ASAN
   __asan_unpoison_memory_region(fiber.low, static_cast<size_t>(fiber.high - fiber.low));
@@ -78,6 +78,7 @@ FiberPool::FiberPool(void (*entry)()) : entry_(entry) {
 
 FiberPool::~FiberPool() {
   for (const auto& fiber : all_) {
+    forget_frames(*fiber);
 #ifdef CUDASIM_TSAN
     __tsan_destroy_fiber(fiber->tsan_fiber);
 #endif
@@ -93,7 +94,6 @@ void FiberPool::map(Fiber& fiber) {
   fiber.low = static_cast<char*>(memory) + kPage;
   fiber.high = fiber.low + kStackBytes;
   fiber.start = fiber.high - (all_.size() % kColours) * kColourBytes;
-  forget_frames(fiber);
 #ifdef CUDASIM_TSAN
   fiber.tsan_fiber = __tsan_create_fiber(0);
 #endif

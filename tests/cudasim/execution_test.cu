@@ -3,10 +3,14 @@
 
 #include <cudasim/findings.h>
 #include <cmath>
+#include <thread>
 
 #include "heddle/kernels/device/shared.cuh"
 
 #include <cudasim/execution.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 namespace heddle::test {
 namespace {
@@ -42,6 +46,23 @@ TEST_CASE("a barrier makes shared memory visible") {
   const auto values = out.values();
   for (size_t i = 0; i < in.size(); ++i) REQUIRE(values[i] == in[255 - i]);
 }
+
+#ifdef __SANITIZE_ADDRESS__
+__global__ void where_kernel(uintptr_t* out) {
+  volatile int local = 0;
+  out[threadIdx.x] = reinterpret_cast<uintptr_t>(&local);
+}
+
+// Marks that stay where a stack was are found at fault in whatever lies there next.
+TEST_CASE("a thread that ends takes the sanitizer's marks off its kernels' stacks") {
+  DeviceArray<uintptr_t> where(64);
+  std::thread([&] { run(where_kernel, {.block = 64}, where.data()); }).join();
+  for (const uintptr_t place : where.values()) {
+    INFO("at " << place);
+    REQUIRE(__asan_region_is_poisoned(reinterpret_cast<void*>(place), 600) == nullptr);
+  }
+}
+#endif
 
 __global__ void vote_kernel(int* out) {
   const int thread = static_cast<int>(threadIdx.x);
