@@ -31,6 +31,8 @@
 #include "heddle/data/dataset.h"
 #include "heddle/data/download.h"
 #include "heddle/data/loader.h"
+#include "heddle/data/loader_pass.h"
+#include "heddle/data/loader_tuning.h"
 #include "heddle/data/mapped_file.h"
 #include "heddle/data/sampler.h"
 #include "heddle/data/staging.h"

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <vector>
 
 #include "heddle/core/device.h"
 #include "heddle/data/dataset.h"
+#include "heddle/data/loader_tuning.h"
 #include "heddle/data/sampler.h"
 #include "heddle/data/transforms.h"
 
@@ -18,18 +20,40 @@ enum class Staging {
   kFloat,  ///< the pictures as the workers have transformed them
 };
 
+/// As many workers as the caller's waits ask for, at most one for each processor.
+inline constexpr int kAutoWorkers = -1;
+
 struct LoaderOptions {
-  int64_t batch_size = 1;           ///< Units: samples.
-  bool shuffle = false;             ///< A new order each epoch.
-  int workers = 0;                  ///< Threads that make batches ahead; 0: made when asked for.
-  Device device = Device::cpu();    ///< Where the batches go.
-  uint64_t seed = 0;                ///< Of the order and of all augmentation.
-  TransformOptions transform = {};  ///< For an ImageDataset; others transform in `get` or `draw`.
-  bool drop_last = false;           ///< Leave out a last batch that is not full.
-  int prefetch = 0;                 ///< Batches made ahead of the caller; 0: one more than workers.
-  int64_t limit = 0;                ///< Use the first `limit` samples only; 0: all.
-  DType dtype = DType::kFloat32;    ///< Of an ImageDataset's pictures: kFloat32 or kBFloat16.
+  int64_t batch_size = 1;  ///< Units: samples.
+  bool shuffle = false;    ///< A new order each epoch.
+  /// Threads that make batches ahead; 0: made when asked for.
+  int workers = 0;
+  Device device = Device::cpu();      ///< Where the batches go.
+  uint64_t seed = 0;                  ///< Of the order and of all augmentation.
+  TransformOptions transform = {};    ///< For an ImageDataset; others transform in `get` or `draw`.
+  bool drop_last = false;             ///< Leave out a last batch that is not full.
+  int prefetch = 0;                   ///< Batches made ahead; 0: as many as waits ask for.
+  int64_t limit = 0;                  ///< Use the first `limit` samples only; 0: all.
+  DType dtype = DType::kFloat32;      ///< Of an ImageDataset's pictures: kFloat32 or kBFloat16.
   Staging staging = Staging::kUint8;  ///< Of an ImageDataset's pictures to a CUDA device.
+  /// Several devices, where `device` is not looked at: each gets rows of its own of every batch
+  /// (Batch::parts), through slots and a copy stream of its own.
+  std::vector<Device> lanes = {};
+  /// How many rows of a batch of n each lane gets, the first lane the first ones; 0 is allowed. Not
+  /// given: as evenly as can be, the longer parts first.
+  std::function<std::vector<int64_t>(int64_t n)> split = {};
+  /// Decides instead of the loader itself, after each batch: up to 256 workers. Results do not
+  /// depend on it.
+  std::function<LoaderSize(LoaderSize now, const LoaderWaits& waits)> tune = {};
+};
+
+/// Rows of a batch that one device computes.
+struct BatchPart {
+  int64_t first_row = 0;  ///< In the batch.
+  Tensor images;          ///< As Batch's; undefined where the lane has no rows.
+  Tensor labels;
+
+  int64_t size() const { return labels.defined() ? labels.size(0) : 0; }
 };
 
 /// Samples stacked along a new first dimension. Memory of its own: a batch that is kept is never
@@ -40,6 +64,8 @@ struct Batch {
   std::vector<int64_t> indices;  ///< of the samples in the dataset
   int64_t epoch = 0;
   int64_t position = 0;  ///< Number of the batch in its epoch.
+  /// Of a loader with lanes, one each; `images` and `labels` are undefined then.
+  std::vector<BatchPart> parts;
 
   int64_t size() const { return static_cast<int64_t>(indices.size()); }
 };
@@ -81,7 +107,8 @@ class LoaderIterator {
 class Loader {
  public:
   /// Errors: an empty dataset; batch_size < 1; workers, prefetch or limit < 0; drop_last with fewer
-  /// samples than a batch; a device that this build or machine lacks.
+  /// samples than a batch; a device that this build or machine lacks; a split that is not of all
+  /// rows.
   Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
   template <std::derived_from<Dataset> D>
   Loader(D dataset, const LoaderOptions& options)
@@ -91,6 +118,8 @@ class Loader {
   int64_t n_samples() const;  ///< Samples an epoch, without those that drop_last leaves out.
   const Dataset& dataset() const;
   const LoaderOptions& options() const;
+  /// Workers and batches ahead as they are now: given, or what the waits have led to.
+  LoaderSize in_use() const;
 
   /// Starts the epoch at `position()`, and moves that to the next epoch's beginning.
   LoaderIterator begin();
@@ -103,8 +132,8 @@ class Loader {
   void set_position(LoaderPosition position);
 
  private:
-  struct State;
   friend class LoaderPass;
+  struct State;
   std::shared_ptr<State> state_;
   LoaderPosition next_;
 };

@@ -7,7 +7,7 @@
 namespace heddle::detail {
 
 /// Slots of pinned memory in which batches of pictures wait for their copy to a device, and the
-/// stream that copies them. Taken from the system once.
+/// stream that copies them. A slot is taken from the system once, when it is first asked for.
 ///
 ///   host: wait(slot), fill(slot, batch)  ->  send(slot): copy stream, then an event
 ///   receive(slot): the caller's stream waits for that event; wait(slot) for it too, before a
@@ -19,7 +19,8 @@ class StagingRing {
   virtual ~StagingRing() = default;
 
   /// The batch whose pictures and labels lie in `slot`, for n pictures: the bytes of the records,
-  /// or the transformed pictures. It is the ring's, and holds what the slot held before.
+  /// or the transformed pictures. It is the ring's, and holds what the slot held before. One thread
+  /// calls this.
   virtual Batch host_batch(int slot, int64_t n) = 0;
   /// Waits on the host until the slot's last copy is done. Errors: CudaError of the device.
   virtual void wait(int slot) = 0;
@@ -36,7 +37,8 @@ class StagingRing {
   virtual void drop() noexcept = 0;
 };
 
-/// A ring for `options.device`, a CUDA device; `transform` lives as long as the ring.
+/// A ring of at most `n_slots` for batches of options.batch_size to `options.device`, a CUDA
+/// device; `transform` lives as long as the ring.
 std::unique_ptr<StagingRing> make_staging_ring(const LoaderOptions& options,
                                                const ImageTransform& transform, int n_slots);
 

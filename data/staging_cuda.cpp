@@ -47,16 +47,16 @@ class CudaStagingRing : public StagingRing {
         transform_(transform),
         layout_(options.batch_size, kImageBytes * (bytes_only_ ? 1 : size_of(options.dtype)),
                 bytes_only_),
-        copies_(options.device) {
+        copies_(options.device),
+        slots_(static_cast<size_t>(n_slots)) {
     set_stream_name(copies_, "copy");
-    for (int i = 0; i < n_slots; ++i) slots_.emplace_back(device_, layout_.bytes);
     if (bytes_only_) send_table();
   }
 
   ~CudaStagingRing() override {
-    for (const Slot& slot : slots_) {
+    for (const std::unique_ptr<Slot>& slot : slots_) {
       try {
-        slot.memory->record_use(copies_);
+        if (slot != nullptr) slot->memory->record_use(copies_);
       } catch (const Error&) {
         // A device that failed: the error has reached the caller, and nothing copies any more.
       }
@@ -66,6 +66,8 @@ class CudaStagingRing : public StagingRing {
   CudaStagingRing& operator=(const CudaStagingRing&) = delete;
 
   Batch host_batch(int slot, int64_t n) override {
+    std::unique_ptr<Slot>& place = slots_[static_cast<size_t>(slot)];
+    if (place == nullptr) place = std::make_unique<Slot>(device_, layout_.bytes);
     const std::shared_ptr<Storage>& memory = slot_of(slot).memory;
     const Shape shape = {n, kImageChannels, kImageSide, kImageSide};
     Batch batch;
@@ -129,9 +131,10 @@ class CudaStagingRing : public StagingRing {
   }
 
   void drop() noexcept override {
-    for (Slot& slot : slots_) {
-      slot.there = {};
-      slot.draws = {};
+    for (const std::unique_ptr<Slot>& slot : slots_) {
+      if (slot == nullptr) continue;
+      slot->there = {};
+      slot->draws = {};
     }
   }
 
@@ -144,7 +147,7 @@ class CudaStagingRing : public StagingRing {
     Buffer draws;  // of `there`, where the device augments
   };
 
-  Slot& slot_of(int index) { return slots_[static_cast<size_t>(index)]; }
+  Slot& slot_of(int index) { return *slots_[static_cast<size_t>(index)]; }
 
   AugmentDraw* draws_of(int slot) {
     auto* memory = static_cast<std::byte*>(slot_of(slot).memory->data());
@@ -191,7 +194,7 @@ class CudaStagingRing : public StagingRing {
   Layout layout_;
   Stream copies_;
   Buffer table_;
-  std::vector<Slot> slots_;
+  std::vector<std::unique_ptr<Slot>> slots_;  // as many as there may be; none before its first use
 };
 
 }  // namespace

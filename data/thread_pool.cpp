@@ -1,5 +1,7 @@
 #include "heddle/data/thread_pool.h"
 
+#include <algorithm>
+#include <string>
 #include <system_error>
 
 #include "heddle/core/denormals.h"
@@ -10,18 +12,41 @@
 namespace heddle {
 
 ThreadPool::ThreadPool(int n_threads) {
-  HEDDLE_CHECK(n_threads >= 1, "thread_pool: {} threads, expected at least 1", n_threads);
   try {
-    for (int i = 0; i < n_threads; ++i) threads_.emplace_back([this, i] { work(i); });
-  } catch (const std::system_error& error) {
-    const size_t started = threads_.size();
+    resize(n_threads);
+  } catch (...) {
     stop();
-    fail("thread_pool: thread {} of {} could not be started: {}", started + 1, n_threads,
-         error.what());
+    throw;
   }
 }
 
 ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::resize(int n_threads) {
+  HEDDLE_CHECK(n_threads >= 1, "thread_pool: {} threads, expected at least 1", n_threads);
+  std::string error;
+  try {
+    for (int i = static_cast<int>(threads_.size()); i < n_threads; ++i)
+      threads_.emplace_back([this, i] { work(i); });
+  } catch (const std::system_error& failed) {
+    error = failed.what();
+  }
+  const int started = static_cast<int>(threads_.size());
+  {
+    const std::lock_guard lock(mutex_);
+    n_wanted_ = std::min(n_threads, started);
+  }
+  // All of them: one that is not wanted any more may have been told of a task just now.
+  has_work_.notify_all();
+  is_wanted_.notify_all();
+  if (!error.empty())
+    fail("thread_pool: thread {} of {} could not be started: {}", started + 1, n_threads, error);
+}
+
+int ThreadPool::n_threads() const {
+  const std::lock_guard lock(mutex_);
+  return n_wanted_;
+}
 
 void ThreadPool::stop() {
   {
@@ -29,6 +54,7 @@ void ThreadPool::stop() {
     stopping_ = true;
   }
   has_work_.notify_all();
+  is_wanted_.notify_all();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   tasks_.clear();
@@ -53,8 +79,10 @@ void ThreadPool::work(int number) {
   const FlushDenormals flush;
   std::unique_lock lock(mutex_);
   while (true) {
-    has_work_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+    is_wanted_.wait(lock, [&] { return stopping_ || number < n_wanted_; });
+    has_work_.wait(lock, [&] { return stopping_ || number >= n_wanted_ || !tasks_.empty(); });
     if (stopping_) return;
+    if (number >= n_wanted_) continue;
     std::packaged_task<void()> task = std::move(tasks_.front());
     tasks_.pop_front();
     lock.unlock();

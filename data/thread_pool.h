@@ -10,8 +10,8 @@
 
 namespace heddle {
 
-/// A fixed number of threads that take tasks in the order in which they were given. A task runs
-/// with the gradient mode of the thread that submitted it, and with subnormal numbers flushed.
+/// Threads that take tasks in the order in which they were given. A task runs with the gradient
+/// mode of the thread that submitted it, and with subnormal numbers flushed.
 class ThreadPool {
  public:
   /// Errors: n_threads < 1, or the system has no more threads.
@@ -22,7 +22,11 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int n_threads() const { return static_cast<int>(threads_.size()); }
+  /// From now on so many take tasks: threads are started where there are fewer, those beyond end
+  /// what they do and sleep. One caller at a time. Errors: those of the constructor; then as many
+  /// as could be started take tasks.
+  void resize(int n_threads);
+  int n_threads() const;  ///< That take tasks.
 
   /// The future becomes ready when the task has ended, and rethrows what it threw.
   std::future<void> submit(std::function<void()> task);
@@ -31,10 +35,12 @@ class ThreadPool {
   void work(int number);
   void stop();
 
-  std::mutex mutex_;
-  std::condition_variable has_work_;
+  mutable std::mutex mutex_;
+  std::condition_variable has_work_;  // or the thread is not to take any more, or to end
+  std::condition_variable is_wanted_;
   std::deque<std::packaged_task<void()>> tasks_;
   bool stopping_ = false;
+  int n_wanted_ = 0;  // threads 0 .. n_wanted_-1 take tasks
   std::vector<std::thread> threads_;
 };
 

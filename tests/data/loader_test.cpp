@@ -12,6 +12,7 @@
 
 using heddle::Batch;
 using heddle::Dataset;
+using heddle::Device;
 using heddle::DType;
 using heddle::Loader;
 using heddle::LoaderOptions;
@@ -104,7 +105,7 @@ TEST_CASE("loader: impossible options are errors") {
   const auto make = [](int64_t n, const LoaderOptions& options) { Loader(Numbers(n), options); };
   REQUIRE_THROWS_WITH(make(0, {}), ContainsSubstring("dataset is empty"));
   REQUIRE_THROWS_WITH(make(4, {.batch_size = 0}), ContainsSubstring("batch size is 0"));
-  REQUIRE_THROWS_WITH(make(4, {.workers = -1}), ContainsSubstring("-1 workers"));
+  REQUIRE_THROWS_WITH(make(4, {.workers = -2}), ContainsSubstring("-2 workers"));
   REQUIRE_THROWS_WITH(make(4, {.prefetch = -1}), ContainsSubstring("prefetch is -1"));
   REQUIRE_THROWS_WITH(make(4, {.limit = -1}), ContainsSubstring("limit is -1"));
   REQUIRE_THROWS_WITH(make(6, {.batch_size = 8, .drop_last = true}),
@@ -112,6 +113,13 @@ TEST_CASE("loader: impossible options are errors") {
   REQUIRE_THROWS_WITH(make(4, {.dtype = DType::kInt64}), ContainsSubstring("dtype is int64"));
   REQUIRE_THROWS_WITH(make(4, {.device = {heddle::DeviceType::kCuda, 77}}),
                       ContainsSubstring("device is cuda:77"));
+  REQUIRE_THROWS_WITH(make(4, {.lanes = {Device::cpu(), {heddle::DeviceType::kCuda, 77}}}),
+                      ContainsSubstring("device is cuda:77"));
+  const auto split = [](std::vector<int64_t> rows) { return [=](int64_t) { return rows; }; };
+  for (const std::vector<int64_t>& rows : {std::vector<int64_t>{2, 1}, {2, 1, 1}, {5, -1}, {4}})
+    REQUIRE_THROWS_WITH(
+        make(4, {.batch_size = 4, .lanes = {Device::cpu(), Device::cpu()}, .split = split(rows)}),
+        ContainsSubstring("the split of 4 rows is ("));
   REQUIRE_THROWS_WITH(Loader(std::shared_ptr<const Dataset>(), {}),
                       ContainsSubstring("no dataset"));
 }
@@ -363,7 +371,7 @@ TEST_CASE("loader: pictures come transformed, in float32 and bfloat16") {
 TEST_CASE("loader: a steady epoch takes no memory from the system") {
   const heddle::Synthetic set(heddle::Split::kTest, {.size = 512});
   for (const int workers : {0, 2}) {
-    Loader loader(set, {.batch_size = 16, .workers = workers});
+    Loader loader(set, {.batch_size = 16, .workers = workers, .prefetch = 3});
     for (const Batch& batch : loader) REQUIRE(batch.size() == 16);
     const int64_t before = heddle::memory::stats(heddle::Device::cpu()).system_calls;
     for (int epoch = 0; epoch < 3; ++epoch)

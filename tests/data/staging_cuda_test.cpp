@@ -28,7 +28,19 @@ struct Contents {
   bool operator==(const Contents&) const = default;
 };
 
+void append(Contents& all, const Contents& part) {
+  all.images.insert(all.images.end(), part.images.begin(), part.images.end());
+  all.labels.insert(all.labels.end(), part.labels.begin(), part.labels.end());
+}
+
 Contents contents(const Batch& batch) {
+  if (!batch.parts.empty()) {
+    Contents all{{}, {}, batch.indices};
+    for (const BatchPart& part : batch.parts)
+      if (part.size() > 0)
+        append(all, contents(Batch{.images = part.images, .labels = part.labels}));
+    return all;
+  }
   Contents result{{}, batch.labels.to_vector<int64_t>(), batch.indices};
   if (batch.images.dtype() == DType::kFloat32) {
     result.images = batch.images.to_vector<float>();
@@ -97,6 +109,32 @@ TEST_CASE("staging: bfloat16 pictures", "[device]") {
     for (const Batch& batch : loader) REQUIRE(batch.images.dtype() == DType::kBFloat16);
     loader.set_position({0, 0});
     REQUIRE(epochs(loader) == expected);
+  }
+}
+
+TEST_CASE("staging: each lane's device gets its own rows (DL-4)", "[device]") {
+  Loader on_cpu(pictures(), augmenting(Device::cpu(), Staging::kUint8, 0, 0));
+  const std::vector<Contents> expected = epochs(on_cpu);
+  std::vector<Device> cards;
+  for (const Device device : Device::all())
+    if (device.type == DeviceType::kCuda) cards.push_back(device);
+  for (const Staging staging : {Staging::kUint8, Staging::kFloat}) {
+    for (const int workers : {0, 2}) {
+      for (const bool uneven : {false, true}) {
+        LoaderOptions options = augmenting(Device::cpu(), staging, workers, 0);
+        options.lanes = cards;
+        if (uneven)
+          options.split = [&](int64_t n) {
+            std::vector<int64_t> rows(cards.size(), 0);
+            rows.back() = n;
+            if (cards.size() > 1 && n > 1)
+              rows = {1}, rows.resize(cards.size()), rows.back() = n - 1;
+            return rows;
+          };
+        Loader loader(pictures(), options);
+        REQUIRE(epochs(loader, /*keep=*/true) == expected);
+      }
+    }
   }
 }
 

@@ -110,6 +110,32 @@ TEST_CASE("DL-5: the same under 200 random schedules", "[device][sim][staging][s
   check_schedules(200);
 }
 
+/// The same with a device for each of a batch's two rows.
+int64_t n_wrong_in_lanes(Staging staging, int workers) {
+  LoaderOptions options = plain(staging, workers);
+  options.lanes = {kFirst, {DeviceType::kCuda, 1}};
+  Loader loader(stripes(), options);
+  std::vector<Batch> held;
+  for (const Batch& batch : loader) held.push_back(batch);
+  int64_t wrong = kBatches - static_cast<int64_t>(held.size());
+  for (const Batch& batch : held)
+    for (const BatchPart& part : batch.parts)
+      wrong += part.images.device() == options.lanes[static_cast<size_t>(part.first_row)] &&
+                       is_batch({.images = part.images, .labels = part.labels}, batch.position)
+                   ? 0
+                   : 1;
+  return wrong;
+}
+
+TEST_CASE("DL-5: lanes of several devices under every schedule", "[device][sim][staging]") {
+  under_schedules(5, [] {
+    const cudasim::ExpectOrderFindings expected;
+    for (const Staging staging : {Staging::kUint8, Staging::kFloat})
+      REQUIRE(n_wrong_in_lanes(staging, 2) == 0);
+    REQUIRE(expected.found().empty());
+  });
+}
+
 /// Batches 0 and 1 through one slot; without `waiting` it is refilled while it may be copied.
 std::vector<cudasim::OrderFinding> refill(bool waiting) {
   const cudasim::ExpectOrderFindings expected;

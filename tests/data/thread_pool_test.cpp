@@ -1,5 +1,6 @@
 #include "heddle/data/thread_pool.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
@@ -17,6 +18,37 @@ TEST_CASE("thread_pool: runs every task") {
   for (int i = 1; i <= 100; ++i) done.push_back(pool.submit([&sum, i] { sum += i; }));
   for (auto& future : done) future.get();
   REQUIRE(sum == 5050);
+}
+
+TEST_CASE("thread_pool: runs every task while its size changes") {
+  ThreadPool pool(1);
+  std::atomic<int> sum{0};
+  std::vector<std::future<void>> done;
+  for (int i = 0; i < 2000; ++i) {
+    const int size = 1 + i * 7 % 5;
+    if (i % 3 == 0) pool.resize(size);
+    if (i % 3 == 0) REQUIRE(pool.n_threads() == size);
+    done.push_back(pool.submit([&sum] { ++sum; }));
+    if (i % 11 == 0) done.back().wait();
+  }
+  for (auto& future : done) future.get();
+  REQUIRE(sum == 2000);
+  REQUIRE_THROWS_WITH(pool.resize(0), ContainsSubstring("0 threads, expected at least 1"));
+}
+
+TEST_CASE("thread_pool: only as many tasks at a time as its size") {
+  ThreadPool pool(4);
+  pool.resize(1);
+  std::atomic<int> running{0}, most{0};
+  std::vector<std::future<void>> done;
+  for (int i = 0; i < 200; ++i)
+    done.push_back(pool.submit([&] {
+      most = std::max(most.load(), ++running);
+      std::this_thread::yield();
+      --running;
+    }));
+  for (auto& future : done) future.get();
+  REQUIRE(most == 1);
 }
 
 TEST_CASE("thread_pool: brings exceptions home and goes on") {
