@@ -69,6 +69,8 @@
 #include "heddle/nn/state.h"
 #include "heddle/nn/step_graph.h"
 #include "heddle/nn/summary.h"
+#include "heddle/parallel/data_parallel.h"
 #include "heddle/parallel/exchange.h"
 #include "heddle/parallel/exchange_plan.h"
 #include "heddle/parallel/links.h"
+#include "heddle/parallel/replicated_optimizer.h"

@@ -92,7 +92,7 @@ void forward(const DropoutForwardArgs& args) {
     const Tile<T> tile{static_cast<const T*>(args.x) + at,
                        static_cast<T*>(args.y) + at,
                        args.mask == nullptr ? nullptr : args.mask + at,
-                       image + plane * args.pixels + pixel,
+                       args.first + image + plane * args.pixels + pixel,
                        std::min(kPlanes, args.planes - plane),
                        std::min(kPixels, args.pixels - pixel),
                        args.planes,

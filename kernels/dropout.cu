@@ -28,11 +28,13 @@ struct Draws {
   Rng rng;
   float probability;
   float scale;
+  int64_t first;  // draw of the first element
 
-  /// Whether each element of Philox block `block` in logical order is kept.
+  bool starts_block() const { return first % kWordsPerBlock == 0; }
+  /// Whether each element of block `block` of four is kept, counted from a first that starts one.
   __device__ __forceinline__ void keep(int64_t block, bool (&kept)[kWordsPerBlock]) const {
     uint32_t words[kWordsPerBlock];
-    draw_words(rng, block, words);
+    draw_words(rng, first / kWordsPerBlock + block, words);
     HEDDLE_UNROLL
     for (int i = 0; i < kWordsPerBlock; ++i) kept[i] = !(uniform_from_bits(words[i]) < probability);
   }
@@ -114,9 +116,10 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t plane = planes.split(image);
   const int64_t pixel = pixels.split(image);
   const int64_t logical = (image * planes.value() + plane) * pixels.value() + pixel;
+  const int64_t draw = draws.first % kWordsPerBlock + logical;
   bool kept[kWordsPerBlock];
-  draws.keep(logical / kWordsPerBlock, kept);
-  const int word = static_cast<int>(logical % kWordsPerBlock);
+  draws.keep(draw / kWordsPerBlock, kept);
+  const int word = static_cast<int>(draw % kWordsPerBlock);
   const bool one[1] = {(kept[0] && word == 0) || (kept[1] && word == 1) || (kept[2] && word == 2) ||
                        (kept[3] && word == 3)};
   drop<1>(arrays, at, one, load<1>(arrays.x + at), draws.scale);
@@ -155,7 +158,8 @@ void launch_images(const DropoutForwardArgs& args, const Arrays<T>& arrays, cons
   const int64_t n = args.images * args.planes * args.pixels;
   const bool aligned = is_aligned<kWidth>(arrays.x) && is_aligned<kWidth>(arrays.y) &&
                        is_aligned<kWidth>(arrays.mask);
-  if (args.planes % kWidth != 0 || args.pixels % kWordsPerBlock != 0 || !aligned)
+  if (args.planes % kWidth != 0 || args.pixels % kWordsPerBlock != 0 || !aligned ||
+      !draws.starts_block())
     return launch("dropout_forward_element_kernel", dropout_forward_element_kernel<T>,
                   {.grid = grid_for(n, kThreads), .block = kThreads}, stream, arrays, n,
                   Divisor(args.planes), Divisor(args.pixels), draws);
@@ -171,8 +175,9 @@ void launch_forward(const DropoutForwardArgs& args, StreamRef stream) {
   const int64_t n = args.images * args.planes * args.pixels;
   if (n == 0) return;
   const Arrays<T> arrays{static_cast<T*>(args.y), args.mask, static_cast<const T*>(args.x)};
-  const Draws draws{args.rng, args.probability, static_cast<float>(args.scale)};
-  if (args.planes > 1 && args.pixels > 1) return launch_images(args, arrays, draws, stream);
+  const Draws draws{args.rng, args.probability, static_cast<float>(args.scale), args.first};
+  if ((args.planes > 1 && args.pixels > 1) || !draws.starts_block())
+    return launch_images(args, arrays, draws, stream);
   constexpr int kWidth = kVectorBytes / sizeof(T);
   const bool aligned = is_aligned<kWidth>(arrays.x) && is_aligned<kWidth>(arrays.y) &&
                        is_aligned<kWidth>(arrays.mask);

@@ -6,7 +6,7 @@
 namespace heddle {
 
 /// y = keep ? scale * x : 0, and the mask of kept elements (1 or 0). Element i in logical order
-/// (image, plane, pixel) is dropped where draw i of `rng` is below `probability`; it is stored at
+/// (image, plane, pixel) is dropped where draw first + i of `rng` is below `probability`; it is at
 /// (image, pixel, plane): a contiguous tensor is one image of one plane, a channels-last one N
 /// images of C planes of H * W pixels.
 struct DropoutForwardArgs {
@@ -18,6 +18,7 @@ struct DropoutForwardArgs {
   void* y;
   uint8_t* mask;  // may be null
   const void* x;
+  int64_t first = 0;
 };
 
 /// dx = mask ? scale * dy : 0, all in one storage order.

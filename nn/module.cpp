@@ -1,5 +1,8 @@
 #include "heddle/nn/module.h"
 
+#include <algorithm>
+#include <typeinfo>
+
 #include "heddle/core/memory_label.h"
 #include "heddle/core/tape.h"
 #include "heddle/core/trace.h"
@@ -117,6 +120,33 @@ Module& Module::train(bool training) {
 void Module::set_step(int64_t step) {
   on_step(step);
   for (const Child& child : children_) child.module->set_step(step);
+}
+
+void Module::copy_from(const Module& source) {
+  const NoGradGuard no_grad;
+  const std::vector<NamedEntry> mine = named_entries(), theirs = source.named_entries();
+  const auto same = [](const NamedEntry& a, const NamedEntry& b) {
+    return a.name == b.name && a.entry->tensor.shape() == b.entry->tensor.shape() &&
+           a.entry->is_parameter == b.entry->is_parameter;
+  };
+  HEDDLE_CHECK(std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(), same),
+               "copy_from: {} of {} tensors is no copy of {} of {} tensors, or names or shapes "
+               "differ",
+               describe(), mine.size(), source.describe(), theirs.size());
+  for (size_t i = 0; i < mine.size(); ++i) {
+    Tensor target = mine[i].entry->tensor;
+    copy_(target, theirs[i].entry->tensor.detach());
+  }
+  copy_settings(source);
+}
+
+void Module::copy_settings(const Module& source) {
+  HEDDLE_CHECK(typeid(*this) == typeid(source) && children_.size() == source.children_.size(),
+               "copy_from: {} is no copy of {}", describe(), source.describe());
+  training_ = source.training_;
+  on_copy(source);
+  for (size_t i = 0; i < children_.size(); ++i)
+    children_[i].module->copy_settings(*source.children_[i].module);
 }
 
 void Module::zero_grad() {

@@ -54,6 +54,9 @@ class Module {
   Module& to(Device device);
   /// Converts floating parameters and buffers. Call it before an optimizer takes the parameters.
   Module& to(DType dtype);
+  /// Becomes a copy of `source` where it is: parameters, buffers, modes and random streams.
+  /// Errors: another structure.
+  void copy_from(const Module& source);
   void zero_grad();
   /// The number of the training step, which random layers draw their numbers by.
   void set_step(int64_t step);
@@ -86,6 +89,8 @@ class Module {
   virtual DType stored_dtype(DType asked) const { return asked; }
   /// What set_step does beyond passing the number on.
   virtual void on_step(int64_t /*step*/) {}
+  /// What copy_from does beyond tensors and modes; `source` is a module of this class.
+  virtual void on_copy(const Module& /*source*/) {}
 
  private:
   friend class ForwardHook;
@@ -105,6 +110,7 @@ class Module {
   void add_prefix(const std::string& prefix);
   void collect(const std::string& prefix, std::vector<NamedEntry>& entries) const;
   std::vector<NamedEntry> named_entries() const;
+  void copy_settings(const Module& source);
   template <class Convert>
   void convert_tensors(Convert convert);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "heddle/core/device.h"
@@ -16,8 +17,15 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kMany = 1'000'000'000;
 
 void check_devices(const std::string& text) {
-  if (parse_devices(text).size() > 1)
-    throw UsageError(fmt::format("\"{}\" is not allowed, expected one device", text));
+  const std::vector<Device> devices = parse_devices(text);
+  for (size_t i = 1; i < devices.size(); ++i) {
+    const bool twice = devices[i].type == DeviceType::kCuda &&
+                       std::find(devices.begin(), devices.begin() + static_cast<int>(i),
+                                 devices[i]) != devices.begin() + static_cast<int>(i);
+    if (twice || devices[i].type != devices[0].type)
+      throw UsageError(fmt::format(
+          "\"{}\" is not allowed, expected different CUDA devices, or cpu once or more", text));
+  }
 }
 
 void declare_data(apps::FlagSet& flags, Options& o) {
@@ -83,7 +91,13 @@ void declare_schedule(apps::FlagSet& flags, Options& o) {
 
 void declare_machine(apps::FlagSet& flags, Options& o) {
   flags.group("Machine");
-  flags.text("--devices", &o.devices, "LIST", "Where to compute: cpu or cuda:N", check_devices);
+  flags.text("--devices", &o.devices, "LIST",
+             "Where to compute: cpu, cuda:N, several of a kind with commas between, or all",
+             check_devices);
+  flags.integer(
+      "--shards", &o.shards, 1, 65536,
+      "Cut each batch into N parts, whichever device has them; 1, 2, 4 and 8 devices then "
+      "give the same bits (default: one part a device)");
   flags.integer("--threads", &o.threads, 0, 1024,
                 "Threads that compute; 0: one for each processor. Never changes native results");
   flags.choice("--precision", &o.precision, {"fp32", "bf16", "fp16"},
@@ -128,6 +142,11 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
   need(o.accumulate <= o.batch_size,
        fmt::format("--accumulate: \"{}\" is not allowed, expected at most --batch-size, {}",
                    o.accumulate, o.batch_size));
+  need(!(o.shards > 0 && o.accumulate > 1),
+       "--shards contradicts --accumulate: both say how a batch is cut");
+  need(o.precision != "fp16" || (o.shards == 0 && parse_devices(o.devices).size() == 1),
+       "--precision fp16 contradicts several --devices and --shards: loss scaling is for one "
+       "device");
   need_only_with(flags, {"--lr-step", "--lr-gamma"}, o.schedule == "step", "--schedule step");
   need_only_with(flags, {"--lr-min"}, o.schedule == "cosine", "--schedule cosine");
   need_only_with(flags, {"--peak-at"}, o.schedule == "one_cycle", "--schedule one_cycle");

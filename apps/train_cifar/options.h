@@ -47,6 +47,7 @@ struct Options {
   double peak_at = 0.3;
   // Machine
   std::string devices = "cpu";
+  int64_t shards = 0;   ///< 0: one a device, or --accumulate of them.
   int64_t threads = 0;  ///< 0: the processors that this process may use.
   std::string precision = "fp32";
   std::string provider = "auto";
@@ -71,7 +72,7 @@ void declare_flags(apps::FlagSet& flags, Options& options);
 /// folder). Errors: UsageError naming the flags.
 void check_options(const apps::FlagSet& flags, Options& options);
 
-/// Where to compute. Errors: UsageError.
+/// Where to compute; the first of several devices. Errors: UsageError.
 Device device_of(const Options& options);
 /// Of convolutions and products, from --precision.
 DType dtype_of(const Options& options);

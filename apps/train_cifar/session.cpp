@@ -112,9 +112,13 @@ int train(Session& s, Module& model, const DataSets& data, RunRecord record) {
   if (s.checkpoint && step.scaler() != nullptr)
     step.scaler()->load_state(
         scaler_state_from_json(s.checkpoint->record().value("scaler", nlohmann::ordered_json())));
+  std::optional<ReplicatedStep> replicas;
+  if (ReplicatedStep::wanted(o)) replicas.emplace(o, model, *optimizer);
   RunFolder folder(o.out, s.folder_use);
   if (s.folder_use == FolderUse::kResume) folder.trim_metrics(s.state.step, s.state.epochs_done);
-  Trainer trainer(o, data, {model, *optimizer, schedule, folder, step}, std::move(record), s.state);
+  Trainer trainer(o, data,
+                  {model, *optimizer, schedule, folder, step, replicas ? &*replicas : nullptr},
+                  std::move(record), s.state);
   return trainer.run() == Trainer::Outcome::kDone ? 0 : kExitInterrupted;
 }
 

@@ -110,7 +110,10 @@ void Trainer::train_epoch() {
 void Trainer::take_step(const Batch& batch) {
   const TraceSpan span("step", "step", state_.step + 1);
   parts_.optimizer.set_lr_scale(parts_.schedule.factor(state_.step));
-  const StepResult result = parts_.step.run(batch, state_.step);
+  const StepResult result =
+      parts_.replicas != nullptr
+          ? parts_.replicas->run(batch, state_.step, parts_.schedule.factor(state_.step))
+          : parts_.step.run(batch, state_.step);
   ++state_.batches_done;
   if (!result.taken) return note_skip();
   ++state_.step;
@@ -164,6 +167,7 @@ void Trainer::save() {
   if (GradScaler* scaler = parts_.step.scaler()) record["scaler"] = to_json(scaler->state());
   try {
     check_state_finite(parts_.model);
+    if (parts_.replicas != nullptr) parts_.replicas->check();
     save_checkpoint(parts_.folder.checkpoint(), parts_.model, parts_.optimizer, record);
   } catch (const Error& error) {
     const bool kept = std::filesystem::exists(parts_.folder.checkpoint());

@@ -7,6 +7,7 @@
 #include "heddle/apps/train_cifar/evaluate.h"
 #include "heddle/apps/train_cifar/options.h"
 #include "heddle/apps/train_cifar/progress.h"
+#include "heddle/apps/train_cifar/replicated_step.h"
 #include "heddle/apps/train_cifar/run_folder.h"
 #include "heddle/apps/train_cifar/run_state.h"
 #include "heddle/apps/train_cifar/step_runner.h"
@@ -31,6 +32,7 @@ struct TrainingParts {
   const Schedule& schedule;
   RunFolder& folder;
   StepRunner& step;
+  ReplicatedStep* replicas = nullptr;  ///< Instead of `step`, where devices or shards are several.
 };
 
 /// The training loop: epochs of steps, an evaluation after each, files and reports as it goes.

@@ -8,11 +8,14 @@
 
 #include "heddle/core/denormals.h"
 #include "heddle/core/tape.h"
+#include "heddle/kernels/host/thread_share.h"
 
 namespace heddle {
 namespace {
 
 std::atomic<int> configured_threads{0};
+
+thread_local int thread_share = 0;  // of a ThreadShare; 0: all
 
 thread_local bool inside_piece = false;  // of a parallel_for that runs on this thread alone
 
@@ -38,8 +41,20 @@ void set_num_threads(int n) {
 }
 
 int num_threads() {
+  if (thread_share > 0) return thread_share;
   const int n = configured_threads;
   return n > 0 ? n : omp_get_num_procs();
+}
+
+ThreadShare::ThreadShare(int n) : previous_(thread_share) {
+  HEDDLE_CHECK(n >= 1, "ThreadShare: n is {}, expected at least 1", n);
+  thread_share = n;
+  omp_set_num_threads(n);  // a setting of this thread alone: oneDNN asks it
+}
+
+ThreadShare::~ThreadShare() {
+  thread_share = previous_;
+  omp_set_num_threads(num_threads());
 }
 
 void detail::run_pieces(int64_t n_pieces, PieceFunction function, const void* body) {

@@ -24,6 +24,8 @@ Autocast::Autocast(DType dtype) : previous_(current) {
 
 Autocast::~Autocast() { current = previous_; }
 
+std::optional<DType> autocast_dtype() { return current; }
+
 Tensor autocast(const Tensor& x) {
   if (!current || !x.defined() || !is_castable(x.dtype()) || x.dtype() == *current) return x;
   return to(x, *current);

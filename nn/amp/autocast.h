@@ -26,6 +26,9 @@ class Autocast {
   std::optional<DType> previous_;
 };
 
+/// The dtype of this thread's Autocast, where one lives: to hand it to a thread that helps.
+std::optional<DType> autocast_dtype();
+
 /// `x` in the dtype of convolutions and products on this thread, recorded on the tape; `x` itself
 /// without one, and where it is undefined or not of 16 or 32 bits.
 Tensor autocast(const Tensor& x);

@@ -16,6 +16,14 @@ Tensor Dropout::forward(const Tensor& x) {
   return dropout(x, probability_, rng, true);
 }
 
+void Dropout::on_copy(const Module& source) {
+  const auto& other = dynamic_cast<const Dropout&>(source);
+  probability_ = other.probability_;
+  seed_ = other.seed_;
+  layer_ = other.layer_;
+  step_ = other.step_;
+}
+
 std::string Dropout::describe() const { return fmt::format("Dropout({})", probability_); }
 
 }  // namespace heddle

@@ -19,6 +19,7 @@ class Dropout : public Module {
 
  protected:
   void on_step(int64_t step) override { step_ = step; }
+  void on_copy(const Module& source) override;
 
  private:
   double probability_;

@@ -4,10 +4,13 @@
 #include "heddle/core/tape.h"
 #include "heddle/kernels/dispatch.h"
 #include "heddle/nn/ops.h"
+#include "heddle/nn/ops/first_row.h"
 #include "heddle/nn/ops/layout.h"
 
 namespace heddle {
 namespace {
+
+thread_local int64_t first_row = 0;
 
 constexpr int64_t kMaxElements = int64_t{1} << 34;  // draws of one random stream
 
@@ -21,6 +24,9 @@ Tensor dropout_backward(const Tensor& incoming, const Tensor& mask, double scale
 }
 
 }  // namespace
+
+FirstRow::FirstRow(int64_t row) : previous_(first_row) { first_row = row; }
+FirstRow::~FirstRow() { first_row = previous_; }
 
 Tensor dropout(const Tensor& input, double probability, const Rng& rng, bool training) {
   HEDDLE_CHECK(is_floating(input.dtype()), "dropout: x is {}, expected a floating dtype",
@@ -38,13 +44,14 @@ Tensor dropout(const Tensor& input, double probability, const Rng& rng, bool tra
   const bool image = format_of(x) == MemoryFormat::kChannelsLast;
   const double scale = probability == 1.0 ? 0.0 : 1.0 / (1.0 - probability);
   const bool records = needs_grad({input});
+  const int64_t row_size = x.dim() > 0 && x.size(0) > 0 ? x.numel() / x.size(0) : 0;
   Tensor y = Tensor::empty_like(x);
   const Tensor mask = records ? Tensor::empty_like(x, DType::kUInt8) : Tensor();
   HEDDLE_DISPATCH(
       x.device(), dropout_forward,
       {x.dtype(), image ? x.size(0) : 1, image ? x.size(1) : 1,
        image ? x.size(2) * x.size(3) : x.numel(), static_cast<float>(probability), scale, rng,
-       y.raw_data(), records ? mask.data<uint8_t>() : nullptr, x.raw_data()});
+       y.raw_data(), records ? mask.data<uint8_t>() : nullptr, x.raw_data(), first_row * row_size});
   if (records) {
     record("dropout", y, {input}, [mask, scale](const Tensor& dy) {
       return Gradients{dropout_backward(dy, mask, scale)};

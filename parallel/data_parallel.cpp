@@ -1,0 +1,249 @@
+// Forward and backward over replicas. The caller's thread plans, the lanes compute, and what they
+// share is in two Reducers: one of gradients, whose buckets fill from hooks of the parameters while
+// backward runs, and one of the buffers that training moves.
+#include "heddle/parallel/data_parallel.h"
+
+#include <algorithm>
+
+#include "heddle/core/tape.h"
+#include "heddle/nn/ops.h"
+#include "heddle/nn/ops/first_row.h"
+#include "heddle/parallel/lanes.h"
+#include "heddle/parallel/replicas.h"
+#include "heddle/parallel/split.h"
+
+namespace heddle {
+namespace {
+
+/// One forward over a batch, and what its backward needs.
+struct Pass {
+  ShardPlan plan;
+  bool moves_buffers = false;
+  int64_t step = 0;
+  std::vector<Tensor> inputs, outputs;  // by shard
+
+  int64_t n_samples() const { return plan.n_samples; }
+};
+
+/// The parts under each other, without history.
+Tensor gather(const std::vector<Tensor>& parts, int64_t n_rows, Device device) {
+  const NoGradGuard no_grad;
+  if (parts.size() == 1) return to(parts[0].detach(), device);
+  Shape shape = parts[0].shape();
+  shape[0] = n_rows;
+  Tensor all = Tensor::empty(shape, parts[0].dtype(), MemoryFormat::kContiguous, device);
+  int64_t row = 0;
+  for (const Tensor& part : parts) {
+    if (!part.defined()) continue;
+    Tensor target = narrow(all, 0, row, part.size(0));
+    copy_(target, part.detach());
+    row += part.size(0);
+  }
+  return all;
+}
+
+Tensor rows_of(const Tensor& x, Range rows, Device device) {
+  const NoGradGuard no_grad;
+  const Tensor whole = x.detach();
+  return to(rows.size == x.size(0) ? whole : narrow(whole, 0, rows.begin, rows.size), device);
+}
+
+std::vector<int64_t> shards_by_lane(const ShardPlan& plan) {
+  std::vector<int64_t> result;
+  for (const Range& run : plan.devices) result.push_back(run.size);
+  return result;
+}
+
+}  // namespace
+
+struct DataParallel::State {
+  State(Module& model, const ModelFactory& make, const std::vector<Device>& devices,
+        const DataParallelOptions& options)
+      : n_shards(options.shards > 0 ? options.shards : static_cast<int64_t>(devices.size())),
+        replicas(model, make, devices, options.exchange, options.bucket_bytes),
+        lanes(devices) {}
+
+  Device device(int lane) const { return lanes.devices()[static_cast<size_t>(lane)]; }
+
+  Pass begin_forward(const Tensor& x);
+  Tensor forward_shard(Pass& pass, int lane, int64_t shard, const Tensor& x);
+  /// Calls body(shard) for the shards of a lane.
+  template <class Body>
+  void for_each_shard(const Pass& pass, int lane, const Body& body) const {
+    const Range run = pass.plan.devices[static_cast<size_t>(lane)];
+    for (int64_t shard = run.begin; shard < run.end(); ++shard) body(shard);
+  }
+  std::vector<Tensor> scattered(const Tensor& x, const Pass& pass) const;
+  Tensor gathered(const std::vector<Tensor>& parts, const Pass& pass) const;
+  Tensor backward(Pass& pass, const Tensor& gradient, bool wants_dx);
+
+  int64_t n_shards;
+  int64_t step = 0;  // of the next forward
+  Replicas replicas;
+  Lanes lanes;  // the last: its threads go before what they use
+};
+
+/// By the caller's thread, before any lane computes: a copy from the first device would else wait
+/// for what its lane has queued by then.
+std::vector<Tensor> DataParallel::State::scattered(const Tensor& x, const Pass& pass) const {
+  std::vector<Tensor> parts(pass.outputs.size());
+  for (int lane = 0; lane < lanes.size(); ++lane)
+    for_each_shard(pass, lane, [&](int64_t shard) {
+      const auto index = static_cast<size_t>(shard);
+      parts[index] = rows_of(x, pass.plan.shards[index], device(lane));
+    });
+  return parts;
+}
+
+Pass DataParallel::State::begin_forward(const Tensor& x) {
+  HEDDLE_CHECK(x.dim() >= 1 && x.size(0) >= 1, "DataParallel: x is {}, expected at least one row",
+               x.shape());
+  replicas.refresh();
+  const auto n = static_cast<size_t>(std::min(n_shards, x.size(0)));
+  Pass pass{.plan = ShardPlan(x.size(0), n_shards, lanes.size()),
+            .moves_buffers = replicas.model(0).is_training() && n_shards > 1,
+            .step = step,
+            .inputs = std::vector<Tensor>(n),
+            .outputs = std::vector<Tensor>(n)};
+  if (replicas.model(0).is_training()) ++step;
+  if (pass.moves_buffers) replicas.begin_buffers(shards_by_lane(pass.plan));
+  return pass;
+}
+
+Tensor DataParallel::State::forward_shard(Pass& pass, int lane, int64_t shard, const Tensor& x) {
+  const bool first = shard == pass.plan.devices[static_cast<size_t>(lane)].begin;
+  if (pass.moves_buffers) replicas.begin_buffer_shard(lane, first);
+  const FirstRow row(pass.plan.shards[static_cast<size_t>(shard)].begin);
+  replicas.model(lane).set_step(pass.step);  // all shards draw as in one step
+  Tensor y = replicas.model(lane)(x);
+  HEDDLE_CHECK(y.dim() >= 1 && y.size(0) == x.size(0),
+               "DataParallel: the model made {} of {}, expected as many rows", y.shape(),
+               x.shape());
+  if (pass.moves_buffers) replicas.end_buffer_shard(lane, pass.plan.share(shard));
+  return y;
+}
+
+Tensor DataParallel::State::gathered(const std::vector<Tensor>& parts, const Pass& pass) const {
+  return gather(parts, pass.n_samples(), device(0));
+}
+
+Tensor DataParallel::State::backward(Pass& pass, const Tensor& gradient, bool wants_dx) {
+  replicas.begin_gradients(shards_by_lane(pass.plan));
+  const std::vector<Tensor> dy = scattered(gradient, pass);
+  lanes.run([&](int lane) {
+    const Replicas::Collecting collecting(replicas, lane);
+    for_each_shard(pass, lane, [&](int64_t shard) {
+      const auto index = static_cast<size_t>(shard);
+      replicas.begin_gradient_shard(lane);
+      pass.outputs[index].backward(dy[index]);
+      replicas.end_gradient_shard(lane);
+    });
+  });
+  replicas.finish_gradients();
+  if (!wants_dx) return {};
+  std::vector<Tensor> parts;
+  for (const Tensor& input : pass.inputs) parts.push_back(input.grad());
+  return gathered(parts, pass);
+}
+
+DataParallel::DataParallel(Module& model, const ModelFactory& make,
+                           const std::vector<Device>& devices, const DataParallelOptions& options)
+    : state_(std::make_shared<State>(model, make, devices, options)) {}
+
+DataParallel::~DataParallel() = default;
+
+Tensor DataParallel::operator()(const Tensor& x) {
+  const std::shared_ptr<State> state = state_;
+  const auto pass = std::make_shared<Pass>(state->begin_forward(x));
+  const Tensor anchor = parameters().front();  // what makes the output require grad
+  const bool wants_dx = needs_grad({x}), records = needs_grad({x, anchor});
+  const std::vector<Tensor> parts = state->scattered(x, *pass);
+  state->lanes.run([&](int lane) {
+    state->for_each_shard(*pass, lane, [&](int64_t shard) {
+      const auto index = static_cast<size_t>(shard);
+      Tensor part = parts[index].detach();
+      if (wants_dx) part.set_requires_grad();
+      pass->outputs[index] = state->forward_shard(*pass, lane, shard, part);
+      if (wants_dx) pass->inputs[index] = part;
+    });
+    if (pass->moves_buffers) state->replicas.end_buffers(lane);
+  });
+  if (pass->moves_buffers) state->replicas.finish_buffers();
+  Tensor y = state->gathered(pass->outputs, *pass);
+  if (!records) return y;
+  record("data_parallel", y, {x, anchor},
+         [state, pass, wants_dx, from = x.device()](const Tensor& dy) {
+           const Tensor dx = state->backward(*pass, dy, wants_dx);
+           return Gradients{wants_dx ? to(dx, from) : dx, Tensor()};
+         });
+  return y;
+}
+
+DataParallel::Result DataParallel::forward_backward(const Tensor& x, const Tensor& labels,
+                                                    const LossFunction& loss) {
+  State& state = *state_;
+  HEDDLE_CHECK(labels.dim() >= 1 && labels.size(0) == x.size(0),
+               "DataParallel: labels are {} for x {}", labels.shape(), x.shape());
+  Pass pass = state.begin_forward(x);
+  std::vector<Tensor> losses(pass.outputs.size());
+  const std::vector<Tensor> inputs = state.scattered(x, pass);
+  const std::vector<Tensor> targets = state.scattered(labels, pass);
+  state.replicas.begin_gradients(shards_by_lane(pass.plan));
+  state.lanes.run([&](int lane) {
+    const Replicas::Collecting collecting(state.replicas, lane);
+    state.for_each_shard(pass, lane, [&](int64_t shard) {
+      const auto index = static_cast<size_t>(shard);
+      const Tensor y = state.forward_shard(pass, lane, shard, inputs[index]);
+      const Tensor value = loss(y, targets[index]);
+      HEDDLE_CHECK(value.numel() == 1, "DataParallel: the loss is {}, expected one number",
+                   value.shape());
+      pass.outputs[index] = y.detach();
+      losses[index] = value.detach();
+      const double share = pass.plan.share(shard);
+      state.replicas.begin_gradient_shard(lane);
+      (share == 1.0 ? value : value * share).backward();
+      state.replicas.end_gradient_shard(lane);
+    });
+    if (pass.moves_buffers) state.replicas.end_buffers(lane);
+  });
+  state.replicas.finish_gradients();
+  if (pass.moves_buffers) state.replicas.finish_buffers();
+  Result result{0.0, state.gathered(pass.outputs, pass)};
+  for (size_t i = 0; i < losses.size(); ++i)
+    result.loss += losses[i].item() * static_cast<double>(pass.plan.shards[i].size);
+  result.loss /= static_cast<double>(pass.n_samples());
+  return result;
+}
+
+int DataParallel::size() const { return state_->lanes.size(); }
+int64_t DataParallel::shards() const { return state_->n_shards; }
+const std::vector<Device>& DataParallel::devices() const { return state_->lanes.devices(); }
+Module& DataParallel::replica(int index) { return state_->replicas.model(index); }
+std::vector<Tensor> DataParallel::parameters() const {
+  return state_->replicas.model(0).parameters();
+}
+
+void DataParallel::train(bool training) {
+  for (int i = 0; i < size(); ++i) replica(i).train(training);
+}
+
+void DataParallel::set_step(int64_t step) { state_->step = step; }
+
+void DataParallel::zero_grad() {
+  for (int i = 0; i < size(); ++i) replica(i).zero_grad();
+}
+
+void DataParallel::for_each_replica(const std::function<void(int, Module&)>& function) {
+  state_->lanes.run([&](int lane) { function(lane, replica(lane)); });
+}
+
+void DataParallel::replicate() { state_->replicas.replicate(); }
+
+void DataParallel::check_replicas() {
+  std::vector<std::vector<uint64_t>> prints(static_cast<size_t>(size()));
+  state_->lanes.run(
+      [&](int lane) { prints[static_cast<size_t>(lane)] = state_->replicas.fingerprints(lane); });
+  state_->replicas.compare(prints);
+}
+
+}  // namespace heddle

@@ -1,0 +1,139 @@
+#include "heddle/parallel/lanes.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "heddle/core/denormals.h"
+#include "heddle/core/error.h"
+#include "heddle/core/flavour.h"
+#include "heddle/core/stream.h"
+#include "heddle/core/tape.h"
+#include "heddle/kernels/host/parallel_for.h"
+#include "heddle/kernels/host/thread_share.h"
+#include "heddle/nn/amp/autocast.h"
+
+namespace heddle {
+
+/// What is asked of all lanes, with the state of the thread that asks.
+struct Lanes::Job {
+  const std::function<void(int)>& function;
+  GradState grad_state;
+  std::optional<DType> precision;
+  int n_threads;
+  std::vector<StreamRef> streams;
+};
+
+/// A lane's thread: sleeps until it is given a job.
+class Lanes::Worker {
+ public:
+  explicit Worker(int lane) : lane_(lane), thread_([this] { loop(); }) {}
+  ~Worker() {
+    {
+      const std::lock_guard lock(mutex_);
+      leaving_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void start(const Job& job) {
+    {
+      const std::lock_guard lock(mutex_);
+      job_ = &job;
+      error_ = nullptr;
+    }
+    changed_.notify_all();
+  }
+
+  std::exception_ptr wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return job_ == nullptr; });
+    return error_;
+  }
+
+ private:
+  void loop() {
+    const FlushDenormals flush;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return job_ != nullptr || leaving_; });
+      if (leaving_) return;
+      const Job& job = *job_;
+      lock.unlock();
+      std::exception_ptr error;
+      try {
+        work(job);
+      } catch (...) {
+        error = std::current_exception();
+      }
+      lock.lock();
+      error_ = error;
+      job_ = nullptr;
+      changed_.notify_all();
+    }
+  }
+
+  void work(const Job& job) const {
+    const auto grad_mode = job.grad_state.apply();
+    std::optional<Autocast> precision;
+    if (job.precision) precision.emplace(*job.precision);
+    const ThreadShare share(job.n_threads);
+#ifdef HEDDLE_WITH_CUDA
+    std::optional<StreamGuard> guard;
+    const StreamRef stream = job.streams[static_cast<size_t>(lane_)];
+    if (stream.get() != nullptr) guard.emplace(stream);
+#endif
+    job.function(lane_);
+  }
+
+  int lane_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const Job* job_ = nullptr;
+  bool leaving_ = false;
+  std::exception_ptr error_;
+  std::thread thread_;  // the last: it sees the others made
+};
+
+Lanes::Lanes(std::vector<Device> devices) : devices_(std::move(devices)) {
+  HEDDLE_CHECK(!devices_.empty(), "Lanes: no devices, expected at least one");
+  for (int lane = 0; lane < size(); ++lane) workers_.push_back(std::make_unique<Worker>(lane));
+}
+
+Lanes::~Lanes() = default;
+
+void Lanes::run(const std::function<void(int)>& job) {
+  Job shared{job, {}, autocast_dtype(), std::max(1, num_threads() / size()), {}};
+  for (const Device device : devices_) shared.streams.push_back(current_stream(device));
+  for (const auto& worker : workers_) worker->start(shared);
+  int failed = -1;
+  std::exception_ptr error;
+  for (int lane = 0; lane < size(); ++lane) {
+    const std::exception_ptr thrown = workers_[static_cast<size_t>(lane)]->wait();
+    if (thrown == nullptr || error != nullptr) continue;
+    failed = lane;
+    error = thrown;
+  }
+  if (error != nullptr) rethrow(failed, error);
+}
+
+void Lanes::rethrow(int lane, const std::exception_ptr& error) const {
+  const Device device = devices_[static_cast<size_t>(lane)];
+  const std::string name = device.type == DeviceType::kCpu
+                               ? fmt::format("replica {} on the CPU", lane)
+                               : fmt::format("replica {} on {}", lane, device.to_string());
+  try {
+    std::rethrow_exception(error);
+  } catch (const OutOfMemory& thrown) {
+    throw OutOfMemory(fmt::format("{}: {}", name, thrown.what()));
+  } catch (const std::exception& thrown) {
+    throw Error(fmt::format("{}: {}", name, thrown.what()));
+  }
+}
+
+}  // namespace heddle

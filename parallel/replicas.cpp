@@ -1,0 +1,246 @@
+#include "heddle/parallel/replicas.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "heddle/core/tape.h"
+#include "heddle/nn/ops.h"
+#include "heddle/parallel/links.h"
+
+namespace heddle {
+namespace {
+
+/// FNV-1a over words of eight bytes.
+uint64_t hash_of(const Tensor& tensor) {
+  const NoGradGuard no_grad;
+  const Tensor host = to(tensor.detach(), Device::cpu());
+  const auto* bytes = static_cast<const unsigned char*>(host.raw_data());
+  const int64_t n = host.numel() * size_of(host.dtype());
+  uint64_t hash = 0xCBF29CE484222325U;
+  for (int64_t i = 0; i < n; i += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, bytes + i, static_cast<size_t>(std::min<int64_t>(8, n - i)));
+    hash = (hash ^ word) * 0x100000001B3U;
+    hash ^= hash >> 29;
+  }
+  return hash;
+}
+
+}  // namespace
+
+/// What the parameters' hooks hold on to: they live as long as the model, which may be longer than
+/// the replicas do.
+struct Replicas::Hooks {
+  Replicas* replicas;
+};
+
+Replicas::Replicas(Module& model, const ModelFactory& make, const std::vector<Device>& devices,
+                   ExchangeKind kind, int64_t bucket_bytes)
+    : gradients_(devices, Exchange(kind, devices, Links::of(devices))),
+      buffers_(devices, Exchange(kind, devices, Links::of(devices))),
+      hooks_(std::make_shared<Hooks>(Hooks{this})) {
+  models_.push_back(&model);
+  for (size_t i = 1; i < devices.size(); ++i) models_.push_back(copies_.emplace_back(make()).get());
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (i > 0 || model.parameters().empty() || model.parameters()[0].device() != devices[0])
+      models_[i]->to(devices[i]);
+    Lane& lane = lanes_.emplace_back();
+    lane.parameters = models_[i]->parameters();
+    for (const auto& [name, buffer] : models_[i]->named_buffers())
+      (is_floating(buffer.dtype()) ? lane.averaged : lane.counted).push_back(buffer);
+  }
+  HEDDLE_CHECK(!lanes_[0].parameters.empty(), "DataParallel: {} has no parameters",
+               model.describe());
+  fill_buckets(bucket_bytes);
+  set_hooks();
+  replicate();
+}
+
+/// Gradients become ready from the last layer to the first, as a rule: buckets fill in that order.
+void Replicas::fill_buckets(int64_t bucket_bytes) {
+  const std::vector<Tensor>& parameters = lanes_[0].parameters;
+  places_.resize(parameters.size());
+  FlatLayout layout;
+  const auto close = [&] {
+    if (layout.size() > 0) n_in_bucket_.push_back(layout.size());
+    if (layout.size() > 0) gradients_.add_bucket(std::exchange(layout, {}));
+  };
+  for (size_t i = parameters.size(); i-- > 0;) {
+    places_[i] = {static_cast<int>(n_in_bucket_.size()), layout.add(parameters[i])};
+    if (layout.elements() * size_of(DType::kFloat32) >= bucket_bytes) close();
+  }
+  close();
+  FlatLayout averaged;
+  for (const Tensor& buffer : lanes_[0].averaged) averaged.add(buffer);
+  if (averaged.size() > 0) buffer_bucket_ = buffers_.add_bucket(std::move(averaged));
+}
+
+void Replicas::set_hooks() {
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    const std::vector<Tensor>& parameters = lanes_[lane].parameters;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      parameters[i].register_post_accumulate_grad_hook(
+          [weak = std::weak_ptr<Hooks>(hooks_), lane, i](const Tensor& parameter) {
+            if (const auto hooks = weak.lock())
+              hooks->replicas->take_gradient(static_cast<int>(lane), i, parameter);
+          });
+    }
+  }
+}
+
+void Replicas::replicate() {
+  for (int stride = 1; stride < size(); stride *= 2)
+    for (int from = 0; from < stride && from + stride < size(); ++from)
+      model(from + stride).copy_from(model(from));
+  note_versions();
+}
+
+void Replicas::note_versions() {
+  for (Lane& lane : lanes_) {
+    lane.versions.clear();
+    for (const Tensor& parameter : lane.parameters) lane.versions.push_back(parameter.version());
+  }
+}
+
+void Replicas::refresh() {
+  const auto writes = [](const Lane& lane, size_t i) {
+    return lane.parameters[i].version() - lane.versions[i];
+  };
+  bool apart = false;
+  for (const Module* copy : models_) apart |= copy->is_training() != models_[0]->is_training();
+  for (const Lane& lane : lanes_)
+    for (size_t i = 0; i < lane.parameters.size(); ++i)
+      apart |= writes(lane, i) != writes(lanes_[0], i);
+  if (apart) replicate();
+}
+
+Replicas::Collecting::Collecting(Replicas& replicas, int lane) : replicas_(replicas), lane_(lane) {
+  Lane& mine = replicas.lanes_[static_cast<size_t>(lane)];
+  mine.collecting = true;
+  if (mine.n_shards > 0) return;
+  for (size_t bucket = 0; bucket < replicas.n_in_bucket_.size(); ++bucket)
+    replicas.gradients_.pass(lane, static_cast<int>(bucket));
+}
+
+Replicas::Collecting::~Collecting() {
+  replicas_.lanes_[static_cast<size_t>(lane_)].collecting = false;
+}
+
+void Replicas::begin_gradients(const std::vector<int64_t>& n_shards) {
+  const NoGradGuard no_grad;
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    Lane& lane = lanes_[i];
+    lane.n_shards = n_shards[i];
+    lane.earlier.clear();
+    for (const Tensor& parameter : lane.parameters) {
+      const Tensor gradient = parameter.grad();
+      lane.earlier.push_back(gradient.defined() ? clone(gradient) : gradient);
+      parameter.set_grad({});
+    }
+  }
+  gradients_.begin(n_shards);
+}
+
+void Replicas::begin_gradient_shard(int lane) {
+  for (size_t bucket = 0; bucket < n_in_bucket_.size(); ++bucket)
+    gradients_.begin_shard(lane, static_cast<int>(bucket));
+}
+
+void Replicas::take_gradient(int lane, size_t index, const Tensor& parameter) {
+  if (!lanes_[static_cast<size_t>(lane)].collecting) return;
+  gradients_.put(lane, places_[index].bucket, places_[index].place, parameter.grad());
+  parameter.set_grad({});
+}
+
+void Replicas::end_gradient_shard(int lane) {
+  for (size_t bucket = 0; bucket < n_in_bucket_.size(); ++bucket)
+    gradients_.end_shard(lane, static_cast<int>(bucket));
+}
+
+void Replicas::finish_gradients() {
+  const NoGradGuard no_grad;
+  gradients_.finish();
+  for (int lane = 0; lane < size(); ++lane) {
+    Lane& mine = lanes_[static_cast<size_t>(lane)];
+    for (size_t i = 0; i < mine.parameters.size(); ++i) {
+      const auto [bucket, place] = places_[i];
+      const Tensor& earlier = mine.earlier[i];
+      if (!gradients_.was_put(bucket, place)) {
+        mine.parameters[i].set_grad(earlier);
+        continue;
+      }
+      Tensor sum = gradients_.sum(lane, bucket, place);
+      if (earlier.defined()) add_(sum, earlier);
+      mine.parameters[i].set_grad(sum);
+    }
+    mine.earlier.clear();
+  }
+}
+
+std::vector<Tensor> Replicas::all_buffers(const Lane& lane) const {
+  std::vector<Tensor> result = lane.averaged;
+  result.insert(result.end(), lane.counted.begin(), lane.counted.end());
+  return result;
+}
+
+void Replicas::begin_buffers(const std::vector<int64_t>& n_shards) {
+  for (size_t i = 0; i < lanes_.size(); ++i) lanes_[i].n_shards = n_shards[i];
+  buffers_.begin(n_shards);
+}
+
+void Replicas::begin_buffer_shard(int lane, bool first) {
+  const NoGradGuard no_grad;
+  Lane& mine = lanes_[static_cast<size_t>(lane)];
+  std::vector<Tensor> now = all_buffers(mine);
+  if (first) mine.before.clear();
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (first) mine.before.push_back(clone(now[i]));
+    if (!first) copy_(now[i], mine.before[i]);
+  }
+  if (buffer_bucket_ >= 0) buffers_.begin_shard(lane, buffer_bucket_);
+}
+
+void Replicas::end_buffer_shard(int lane, double share) {
+  const Lane& mine = lanes_[static_cast<size_t>(lane)];
+  for (size_t i = 0; i < mine.averaged.size(); ++i)
+    buffers_.put(lane, buffer_bucket_, static_cast<int>(i), mine.averaged[i], share);
+}
+
+void Replicas::end_buffers(int lane) {
+  if (buffer_bucket_ >= 0 && lanes_[static_cast<size_t>(lane)].n_shards == 0)
+    buffers_.pass(lane, buffer_bucket_);
+}
+
+void Replicas::finish_buffers() {
+  const NoGradGuard no_grad;
+  if (buffer_bucket_ >= 0) buffers_.finish();
+  for (int lane = 0; lane < size(); ++lane) {
+    Lane& mine = lanes_[static_cast<size_t>(lane)];
+    for (size_t i = 0; i < mine.averaged.size(); ++i)
+      copy_(mine.averaged[i], buffers_.sum(lane, buffer_bucket_, static_cast<int>(i)));
+    for (size_t i = 0; i < mine.counted.size() && mine.n_shards == 0; ++i)
+      copy_(mine.counted[i], lanes_[0].counted[i]);
+    mine.before.clear();
+  }
+}
+
+std::vector<uint64_t> Replicas::fingerprints(int lane) const {
+  std::vector<uint64_t> result;
+  const Lane& mine = lanes_[static_cast<size_t>(lane)];
+  for (const Tensor& parameter : mine.parameters) result.push_back(hash_of(parameter));
+  for (const Tensor& buffer : all_buffers(mine)) result.push_back(hash_of(buffer));
+  return result;
+}
+
+void Replicas::compare(const std::vector<std::vector<uint64_t>>& fingerprints) const {
+  std::vector<Tensor> tensors = lanes_[0].parameters;
+  for (const Tensor& buffer : all_buffers(lanes_[0])) tensors.push_back(buffer);
+  for (size_t lane = 1; lane < fingerprints.size(); ++lane)
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (fingerprints[lane][i] != fingerprints[0][i])
+        fail("DataParallel: {} of replica {} on {} has other bits than that of replica 0",
+             tensors[i].name(), lane, lanes_[lane].parameters[0].device().to_string());
+}
+
+}  // namespace heddle

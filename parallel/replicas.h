@@ -1,0 +1,91 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "heddle/nn/module.h"
+#include "heddle/parallel/reducer.h"
+
+namespace heddle {
+
+/// The copies of a model on several devices, and what keeps them alike: their gradients and moving
+/// buffers are summed through Reducers. The functions that take a lane are called on its thread,
+/// the others while no lane works.
+class Replicas {
+ public:
+  using ModelFactory = std::function<std::unique_ptr<Module>()>;
+  Replicas(Module& model, const ModelFactory& make, const std::vector<Device>& devices,
+           ExchangeKind kind, int64_t bucket_bytes);
+
+  int size() const { return static_cast<int>(models_.size()); }
+  Module& model(int lane) const { return *models_[static_cast<size_t>(lane)]; }
+
+  void replicate();
+  void refresh();  ///< Replicates where replica 0 alone was written to since the last time.
+
+  /// While it lives, gradients of this lane's parameters go to the buckets. When it ends without an
+  /// error, the lane has done all that it was announced.
+  class Collecting {
+   public:
+    Collecting(Replicas& replicas, int lane);
+    ~Collecting();
+    Collecting(const Collecting&) = delete;
+    Collecting& operator=(const Collecting&) = delete;
+
+   private:
+    Replicas& replicas_;
+    int lane_;
+  };
+
+  void begin_gradients(const std::vector<int64_t>& n_shards);
+  void begin_gradient_shard(int lane);
+  void end_gradient_shard(int lane);
+  void finish_gradients();  ///< All replicas' gradients are the sums.
+
+  void begin_buffers(const std::vector<int64_t>& n_shards);
+  void begin_buffer_shard(int lane, bool first);  ///< All shards begin with the same buffers.
+  void end_buffer_shard(int lane, double share);
+  void end_buffers(int lane);
+  void finish_buffers();  ///< All replicas' buffers are the averages.
+
+  std::vector<uint64_t> fingerprints(int lane) const;  ///< Of each tensor.
+  /// Errors: names the first tensor that differs.
+  void compare(const std::vector<std::vector<uint64_t>>& fingerprints) const;
+
+ private:
+  /// Where a tensor lies in the buckets.
+  struct Place {
+    int bucket;
+    int place;
+  };
+  struct Lane {
+    std::vector<Tensor> parameters;
+    std::vector<Tensor> averaged;  // floating buffers
+    std::vector<Tensor> counted;   // the others: alike after any shard
+    std::vector<Tensor> before;    // copies of both kinds of buffers
+    std::vector<Tensor> earlier;   // gradients that were there before backward; mostly undefined
+    std::vector<int64_t> versions;
+    int64_t n_shards = 0;
+    bool collecting = false;
+  };
+  struct Hooks;
+
+  void fill_buckets(int64_t bucket_bytes);
+  void set_hooks();
+  void note_versions();
+  void take_gradient(int lane, size_t index, const Tensor& parameter);
+  std::vector<Tensor> all_buffers(const Lane& lane) const;
+
+  std::vector<std::unique_ptr<Module>> copies_;
+  std::vector<Module*> models_;
+  std::vector<Lane> lanes_;
+  Reducer gradients_;
+  Reducer buffers_;
+  std::vector<Place> places_;  // of parameters
+  int buffer_bucket_ = -1;
+  std::vector<int> n_in_bucket_;
+  std::shared_ptr<Hooks> hooks_;
+};
+
+}  // namespace heddle

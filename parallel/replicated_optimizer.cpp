@@ -1,0 +1,44 @@
+#include "heddle/parallel/replicated_optimizer.h"
+
+namespace heddle {
+
+ReplicatedOptimizer::ReplicatedOptimizer(DataParallel& parallel, const Factory& make)
+    : parallel_(parallel) {
+  for (int i = 0; i < parallel.size(); ++i)
+    optimizers_.push_back(owned_.emplace_back(make(parallel.replica(i))).get());
+}
+
+ReplicatedOptimizer::ReplicatedOptimizer(DataParallel& parallel, Optimizer& first,
+                                         const Factory& make)
+    : parallel_(parallel), optimizers_{&first} {
+  for (int i = 1; i < parallel.size(); ++i) {
+    optimizers_.push_back(owned_.emplace_back(make(parallel.replica(i))).get());
+    optimizers_.back()->load_state(first.state());
+  }
+}
+
+void ReplicatedOptimizer::step() {
+  parallel_.for_each_replica([this](int index, Module&) { of(index).step(); });
+}
+
+void ReplicatedOptimizer::zero_grad() {
+  for (Optimizer* optimizer : optimizers_) optimizer->zero_grad();
+}
+
+double ReplicatedOptimizer::clip_grad_norm(double max_norm) {
+  std::vector<double> norms(optimizers_.size());
+  parallel_.for_each_replica([&](int index, Module&) {
+    norms[static_cast<size_t>(index)] = of(index).clip_grad_norm(max_norm);
+  });
+  return norms[0];
+}
+
+void ReplicatedOptimizer::set_lr_scale(double scale) {
+  for (Optimizer* optimizer : optimizers_) optimizer->set_lr_scale(scale);
+}
+
+void ReplicatedOptimizer::load_state(const NamedTensors& state) {
+  for (Optimizer* optimizer : optimizers_) optimizer->load_state(state);
+}
+
+}  // namespace heddle

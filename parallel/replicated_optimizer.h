@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "heddle/nn/optim/optimizer.h"
+#include "heddle/parallel/data_parallel.h"
+
+namespace heddle {
+
+/// An optimizer for each replica of a DataParallel, which all do the same:
+///
+///     ReplicatedOptimizer adam(parallel, [](const Module& replica) {
+///       return std::make_unique<Adam>(replica.parameters(), AdamOptions{.lr = 1e-3});
+///     });
+///
+/// So weights stay alike bit for bit without being sent. `parallel` outlives it.
+class ReplicatedOptimizer {
+ public:
+  using Factory = std::function<std::unique_ptr<Optimizer>(const Module& replica)>;
+  ReplicatedOptimizer(DataParallel& parallel, const Factory& make);
+  /// With `first`, which outlives this, for replica 0; the others begin as copies of it.
+  ReplicatedOptimizer(DataParallel& parallel, Optimizer& first, const Factory& make);
+
+  void step();
+  void zero_grad();
+  double clip_grad_norm(double max_norm);  ///< As Optimizer's; the norm is that of the whole batch.
+  void set_lr_scale(double scale);
+  double lr() const { return of(0).lr(); }
+  NamedTensors state() const { return of(0).state(); }
+  void load_state(const NamedTensors& state);
+
+ private:
+  Optimizer& of(int replica) const { return *optimizers_[static_cast<size_t>(replica)]; }
+
+  DataParallel& parallel_;
+  std::vector<std::unique_ptr<Optimizer>> owned_;
+  std::vector<Optimizer*> optimizers_;  // by replica
+};
+
+}  // namespace heddle

@@ -1,0 +1,46 @@
+// Training on several logical replicas, and going on with another number of them.
+#include <filesystem>
+
+#include "heddle/tests/apps/train_cifar.h"
+
+namespace heddle::test {
+namespace {
+
+using Flags = std::vector<std::string>;
+
+Flags with(Flags flags, const Flags& more) {
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+std::vector<double> losses(const TrainingGround& ground, const std::string& out) {
+  std::vector<double> result;
+  for (const auto& step : ground.metrics(out, "step")) result.push_back(step["loss"]);
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("train_cifar: the same shards give the same weights on any number of devices", "[apps]") {
+  const TrainingGround ground;
+  const Flags shards{"--shards", "4", "--epochs", "1", "--clip-norm", "1"};
+  REQUIRE(ground.train("one", with(shards, {"--devices", "cpu"})).exit_code == 0);
+  REQUIRE(ground.train("two", with(shards, {"--devices", "cpu,cpu"})).exit_code == 0);
+  REQUIRE(ground.train("four", with(shards, {"--devices", "cpu,cpu,cpu,cpu"})).exit_code == 0);
+  const std::string one = ground.read("one/model.safetensors");
+  CHECK(ground.read("two/model.safetensors") == one);
+  CHECK(ground.read("four/model.safetensors") == one);
+  CHECK(losses(ground, "two") == losses(ground, "one"));
+}
+
+TEST_CASE("train_cifar: a run goes on with another number of devices (DP-4)", "[apps]") {
+  const TrainingGround ground;
+  const Flags start{"--shards", "2", "--devices", "cpu,cpu"};
+  REQUIRE(ground.train("whole", with(start, {"--epochs", "2"})).exit_code == 0);
+  REQUIRE(ground.train("cut", with(start, {"--epochs", "1"})).exit_code == 0);
+  REQUIRE(ground.resume("cut", {"--epochs", "2", "--devices", "cpu"}).exit_code == 0);
+  CHECK(ground.read("cut/model.safetensors") == ground.read("whole/model.safetensors"));
+  CHECK(losses(ground, "cut") == losses(ground, "whole"));
+}
+
+}  // namespace heddle::test
