@@ -48,6 +48,11 @@ Tensor rows_of(const Tensor& x, Range rows, Device device) {
   return to(rows.size == x.size(0) ? whole : narrow(whole, 0, rows.begin, rows.size), device);
 }
 
+ExchangeKind exchange_of(const DataParallelOptions& options, const std::vector<Device>& devices) {
+  if (options.exchange) return *options.exchange;
+  return choose_exchange(Links::measure(devices), options.bucket_bytes / size_of(DType::kFloat32));
+}
+
 std::vector<int64_t> shards_by_lane(const ShardPlan& plan) {
   std::vector<int64_t> result;
   for (const Range& run : plan.devices) result.push_back(run.size);
@@ -60,7 +65,8 @@ struct DataParallel::State {
   State(Module& model, const ModelFactory& make, const std::vector<Device>& devices,
         const DataParallelOptions& options)
       : n_shards(options.shards > 0 ? options.shards : static_cast<int64_t>(devices.size())),
-        replicas(model, make, devices, options.exchange, options.bucket_bytes),
+        exchange(exchange_of(options, devices)),
+        replicas(model, make, devices, exchange, options.bucket_bytes),
         lanes(devices) {}
 
   Device device(int lane) const { return lanes.devices()[static_cast<size_t>(lane)]; }
@@ -79,6 +85,7 @@ struct DataParallel::State {
 
   int64_t n_shards;
   int64_t step = 0;  // of the next forward
+  ExchangeKind exchange;
   Replicas replicas;
   Lanes lanes;  // the last: its threads go before what they use
 };
@@ -180,7 +187,7 @@ Tensor DataParallel::operator()(const Tensor& x) {
 }
 
 DataParallel::Result DataParallel::forward_backward(const Tensor& x, const Tensor& labels,
-                                                    const LossFunction& loss) {
+                                                    const LossFunction& loss, double loss_scale) {
   State& state = *state_;
   HEDDLE_CHECK(labels.dim() >= 1 && labels.size(0) == x.size(0),
                "DataParallel: labels are {} for x {}", labels.shape(), x.shape());
@@ -199,9 +206,9 @@ DataParallel::Result DataParallel::forward_backward(const Tensor& x, const Tenso
                    value.shape());
       pass.outputs[index] = y.detach();
       losses[index] = value.detach();
-      const double share = pass.plan.share(shard);
+      const double factor = pass.plan.share(shard) * loss_scale;
       state.replicas.begin_gradient_shard(lane);
-      (share == 1.0 ? value : value * share).backward();
+      (factor == 1.0 ? value : value * factor).backward();
       state.replicas.end_gradient_shard(lane);
     });
     if (pass.moves_buffers) state.replicas.end_buffers(lane);
@@ -217,6 +224,7 @@ DataParallel::Result DataParallel::forward_backward(const Tensor& x, const Tenso
 
 int DataParallel::size() const { return state_->lanes.size(); }
 int64_t DataParallel::shards() const { return state_->n_shards; }
+ExchangeKind DataParallel::exchange() const { return state_->exchange; }
 const std::vector<Device>& DataParallel::devices() const { return state_->lanes.devices(); }
 Module& DataParallel::replica(int index) { return state_->replicas.model(index); }
 std::vector<Tensor> DataParallel::parameters() const {

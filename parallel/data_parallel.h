@@ -3,6 +3,7 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "heddle/nn/module.h"
@@ -12,7 +13,9 @@ namespace heddle {
 
 struct DataParallelOptions {
   int64_t shards = 0;  ///< Parts that each batch is cut into; 0: one a device.
-  ExchangeKind exchange = ExchangeKind::kDirect;
+  /// None: the fastest over the links measured, of those that add in tree order. kRing does not:
+  /// with it the number of devices changes the bits, whatever the shards.
+  std::optional<ExchangeKind> exchange;
   int64_t bucket_bytes = 4 << 20;  ///< Gradients are exchanged in buckets of at least this size.
 };
 
@@ -63,11 +66,13 @@ class DataParallel {
     Tensor output;      ///< In the order of rows, on the first device, without history.
   };
   /// Forward, loss and backward shard by shard, which holds no more than a shard's activations on
-  /// each device: gradients of the batch's mean loss, on all replicas.
-  Result forward_backward(const Tensor& x, const Tensor& labels, const LossFunction& loss);
+  /// each device: gradients of the batch's mean loss, on all replicas, times `loss_scale`.
+  Result forward_backward(const Tensor& x, const Tensor& labels, const LossFunction& loss,
+                          double loss_scale = 1.0);
 
   int size() const;  ///< Replicas.
   int64_t shards() const;
+  ExchangeKind exchange() const;  ///< As given or chosen.
   const std::vector<Device>& devices() const;
   Module& module() { return replica(0); }
   Module& replica(int index);

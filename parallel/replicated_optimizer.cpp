@@ -1,5 +1,7 @@
 #include "heddle/parallel/replicated_optimizer.h"
 
+#include <algorithm>
+
 namespace heddle {
 
 ReplicatedOptimizer::ReplicatedOptimizer(DataParallel& parallel, const Factory& make)
@@ -19,6 +21,24 @@ ReplicatedOptimizer::ReplicatedOptimizer(DataParallel& parallel, Optimizer& firs
 
 void ReplicatedOptimizer::step() {
   parallel_.for_each_replica([this](int index, Module&) { of(index).step(); });
+}
+
+bool ReplicatedOptimizer::step(GradScaler& scaler, double max_norm) {
+  std::vector<int> taken(optimizers_.size());
+  parallel_.for_each_replica([&](int index, Module&) {
+    Optimizer& optimizer = of(index);
+    optimizer.begin_step(1.0 / scaler.get_scale());
+    optimizer.check_gradients(max_norm);
+    optimizer.apply_step();
+    taken[static_cast<size_t>(index)] = optimizer.finish_step() ? 1 : 0;
+  });
+  const auto n_taken = std::count(taken.begin(), taken.end(), 1);
+  HEDDLE_CHECK(n_taken == 0 || n_taken == parallel_.size(),
+               "ReplicatedOptimizer step: {} of {} replicas found finite gradients, expected all "
+               "or none: they have come to differ",
+               n_taken, parallel_.size());
+  scaler.note_step(n_taken > 0);
+  return n_taken > 0;
 }
 
 void ReplicatedOptimizer::zero_grad() {

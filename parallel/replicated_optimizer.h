@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "heddle/nn/amp/grad_scaler.h"
 #include "heddle/nn/optim/optimizer.h"
 #include "heddle/parallel/data_parallel.h"
 
@@ -24,6 +25,9 @@ class ReplicatedOptimizer {
   ReplicatedOptimizer(DataParallel& parallel, Optimizer& first, const Factory& make);
 
   void step();
+  /// As GradScaler::step, on gradients of a loss times scaler.get_scale(). All replicas find the
+  /// same, since their gradients have the same bits.
+  bool step(GradScaler& scaler, double max_norm = 0.0);
   void zero_grad();
   double clip_grad_norm(double max_norm);  ///< As Optimizer's; the norm is that of the whole batch.
   void set_lr_scale(double scale);

@@ -18,6 +18,19 @@ std::string first_layer_not_finite(Module& model, const Tensor& images) {
   return found.empty() ? "none (every layer's output is finite, the loss is not)" : found;
 }
 
+void fail_step(int64_t step, const std::string& what, Module& model, const Tensor& images) {
+  fail("step {}: {}; first layer whose output is not finite: {}; the last checkpoint is kept",
+       step + 1, what, first_layer_not_finite(model, images));
+}
+
+void fail_where_stuck(const GradScaler& scaler, int64_t step, Module& model, const Tensor& images) {
+  if (!scaler.stuck()) return;
+  fail_step(step,
+            fmt::format("{} steps in a row were skipped, down to a loss scale of {}",
+                        scaler.skips_in_a_row(), scaler.get_scale()),
+            model, images);
+}
+
 void check_state_finite(const Module& model) {
   for (const auto& [name, tensor] : model.state())
     if (is_floating(tensor.dtype()) && !all_finite(tensor))

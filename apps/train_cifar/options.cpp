@@ -98,6 +98,8 @@ void declare_machine(apps::FlagSet& flags, Options& o) {
       "--shards", &o.shards, 1, 65536,
       "Cut each batch into N parts, whichever device has them; 1, 2, 4 and 8 devices then "
       "give the same bits (default: one part a device)");
+  flags.choice("--exchange", &o.exchange, {"auto", "direct", "ring", "gather"},
+               "How several devices add their gradients; auto: the faster of direct and gather");
   flags.integer("--threads", &o.threads, 0, 1024,
                 "Threads that compute; 0: one for each processor. Never changes native results");
   flags.choice("--precision", &o.precision, {"fp32", "bf16", "fp16"},
@@ -144,9 +146,9 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
                    o.accumulate, o.batch_size));
   need(!(o.shards > 0 && o.accumulate > 1),
        "--shards contradicts --accumulate: both say how a batch is cut");
-  need(o.precision != "fp16" || (o.shards == 0 && parse_devices(o.devices).size() == 1),
-       "--precision fp16 contradicts several --devices and --shards: loss scaling is for one "
-       "device");
+  need(!(o.exchange == "ring" && o.shards > 0),
+       "--exchange ring contradicts --shards: the ring's order of sums, and so the last bits, "
+       "depend on the number of devices");
   need_only_with(flags, {"--lr-step", "--lr-gamma"}, o.schedule == "step", "--schedule step");
   need_only_with(flags, {"--lr-min"}, o.schedule == "cosine", "--schedule cosine");
   need_only_with(flags, {"--peak-at"}, o.schedule == "one_cycle", "--schedule one_cycle");

@@ -47,7 +47,8 @@ struct Options {
   double peak_at = 0.3;
   // Machine
   std::string devices = "cpu";
-  int64_t shards = 0;   ///< 0: one a device, or --accumulate of them.
+  int64_t shards = 0;  ///< 0: one a device, or --accumulate of them.
+  std::string exchange = "auto";
   int64_t threads = 0;  ///< 0: the processors that this process may use.
   std::string precision = "fp32";
   std::string provider = "auto";

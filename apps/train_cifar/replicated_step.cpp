@@ -12,9 +12,17 @@
 namespace heddle::train_cifar {
 namespace {
 
+/// None: auto.
+std::optional<ExchangeKind> exchange_of(const Options& o) {
+  for (const ExchangeKind kind :
+       {ExchangeKind::kDirect, ExchangeKind::kRing, ExchangeKind::kGather})
+    if (o.exchange == exchange_kind_name(kind)) return kind;
+  return std::nullopt;
+}
+
 DataParallelOptions parallel_options(const Options& o) {
   const auto n_devices = static_cast<int64_t>(parse_devices(o.devices).size());
-  return {.shards = o.shards > 0 ? o.shards : n_devices * o.accumulate};
+  return {.shards = o.shards > 0 ? o.shards : n_devices * o.accumulate, .exchange = exchange_of(o)};
 }
 
 }  // namespace
@@ -23,13 +31,15 @@ bool ReplicatedStep::wanted(const Options& o) {
   return o.shards > 0 || parse_devices(o.devices).size() > 1;
 }
 
-ReplicatedStep::ReplicatedStep(const Options& options, Module& model, Optimizer& optimizer)
+ReplicatedStep::ReplicatedStep(const Options& options, Module& model, Optimizer& optimizer,
+                               GradScaler* scaler)
     : options_(options),
       parallel_(
           model, [&options] { return make_model(options.model); }, parse_devices(options.devices),
           parallel_options(options)),
       optimizer_(parallel_, optimizer,
-                 [&options](const Module& replica) { return make_optimizer(options, replica); }) {}
+                 [&options](const Module& replica) { return make_optimizer(options, replica); }),
+      scaler_(scaler) {}
 
 StepResult ReplicatedStep::run(const Batch& batch, int64_t step, double lr_scale) {
   const PhaseSpan span(Phase::kCompute, "step of all replicas");
@@ -39,15 +49,33 @@ StepResult ReplicatedStep::run(const Batch& batch, int64_t step, double lr_scale
   const auto loss = [this](const Tensor& logits, const Tensor& labels) {
     return cross_entropy(logits, labels, {.label_smoothing = options_.label_smoothing});
   };
-  const DataParallel::Result result = parallel_.forward_backward(batch.images, batch.labels, loss);
-  if (!std::isfinite(result.loss))
-    fail(
-        "step {}: the loss is {}; first layer whose output is not finite: {}; the last checkpoint "
-        "is kept",
-        step + 1, result.loss, first_layer_not_finite(parallel_.module(), batch.images));
+  const double scale = scaler_ != nullptr ? scaler_->get_scale() : 1.0;
+  const DataParallel::Result result =
+      parallel_.forward_backward(batch.images, batch.labels, loss, scale);
+  // With a scaler, what is not finite shows in the gradients.
+  if (scaler_ == nullptr && !std::isfinite(result.loss))
+    fail_step(step, fmt::format("the loss is {}", result.loss), parallel_.module(), batch.images);
+  const bool taken = update();
+  if (scaler_ != nullptr) fail_where_stuck(*scaler_, step, parallel_.module(), batch.images);
+  return {
+      .taken = taken, .loss = result.loss, .n_correct = count_correct(result.output, batch.labels)};
+}
+
+bool ReplicatedStep::update() {
+  if (scaler_ != nullptr) {
+    const bool taken = optimizer_.step(*scaler_, options_.clip_norm);
+    scaler_->update();
+    return taken;
+  }
   if (options_.clip_norm > 0) optimizer_.clip_grad_norm(options_.clip_norm);
   optimizer_.step();
-  return {.loss = result.loss, .n_correct = count_correct(result.output, batch.labels)};
+  return true;
+}
+
+std::string ReplicatedStep::describe() const {
+  return fmt::format("{} on {}; a batch in {} shards; exchange {}", parallel_.size(),
+                     options_.devices, parallel_.shards(),
+                     exchange_kind_name(parallel_.exchange()));
 }
 
 }  // namespace heddle::train_cifar

@@ -14,18 +14,25 @@ class ReplicatedStep {
   /// Whether the flags ask for it.
   static bool wanted(const Options& options);
   /// `model` is replica 0 and `optimizer` its optimizer; all others begin as copies of them.
-  ReplicatedStep(const Options& options, Module& model, Optimizer& optimizer);
+  /// `scaler` may be null.
+  ReplicatedStep(const Options& options, Module& model, Optimizer& optimizer, GradScaler* scaler);
 
-  /// The step after `step` others. Errors: a loss that is not finite; those of a replica, its
-  /// device named.
+  /// The step after `step` others. Errors: a loss that is not finite, or with a scaler more skips
+  /// in a row than it bears; those of a replica, its device named.
   StepResult run(const Batch& batch, int64_t step, double lr_scale);
   /// Errors: replicas that have come to differ.
   void check() { parallel_.check_replicas(); }
 
+  /// "2 on cpu,cpu; a batch in 2 shards; exchange direct".
+  std::string describe() const;
+
  private:
+  bool update();
+
   const Options& options_;
   DataParallel parallel_;
   ReplicatedOptimizer optimizer_;
+  GradScaler* scaler_;
 };
 
 }  // namespace heddle::train_cifar

@@ -113,7 +113,8 @@ int train(Session& s, Module& model, const DataSets& data, RunRecord record) {
     step.scaler()->load_state(
         scaler_state_from_json(s.checkpoint->record().value("scaler", nlohmann::ordered_json())));
   std::optional<ReplicatedStep> replicas;
-  if (ReplicatedStep::wanted(o)) replicas.emplace(o, model, *optimizer);
+  if (ReplicatedStep::wanted(o)) replicas.emplace(o, model, *optimizer, step.scaler());
+  if (replicas && !o.quiet) fmt::print("replicas  {}\n", replicas->describe());
   RunFolder folder(o.out, s.folder_use);
   if (s.folder_use == FolderUse::kResume) folder.trim_metrics(s.state.step, s.state.epochs_done);
   Trainer trainer(o, data,

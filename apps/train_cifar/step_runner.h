@@ -36,7 +36,6 @@ class StepRunner {
   std::vector<Part> forward_backward(const Batch& batch, int64_t step);
   bool update();
   StepResult read(const std::vector<Part>& parts, bool taken) const;
-  [[noreturn]] void give_up(const Tensor& images, int64_t step, const std::string& what);
 
   const Options& options_;
   Module& model_;

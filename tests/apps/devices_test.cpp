@@ -43,4 +43,23 @@ TEST_CASE("train_cifar: a run goes on with another number of devices (DP-4)", "[
   CHECK(losses(ground, "cut") == losses(ground, "whole"));
 }
 
+TEST_CASE("train_cifar: float16 on two devices goes on elsewhere with the same bits", "[apps]") {
+  const TrainingGround ground;
+  const Flags half{"--precision", "fp16", "--shards", "2", "--devices", "cpu,cpu"};
+  REQUIRE(ground.train("whole", with(half, {"--epochs", "2"})).exit_code == 0);
+  REQUIRE(ground.train("cut", with(half, {"--epochs", "1"})).exit_code == 0);
+  REQUIRE(ground.resume("cut", {"--epochs", "2", "--devices", "cpu"}).exit_code == 0);
+  CHECK_FALSE(losses(ground, "whole").empty());
+  CHECK(ground.read("cut/model.safetensors") == ground.read("whole/model.safetensors"));
+}
+
+TEST_CASE("train_cifar: the exchange in use is told", "[apps]") {
+  const TrainingGround ground;
+  const Flags two{"--devices", "cpu,cpu", "--epochs", "1"};
+  const ProcessResult ring = ground.train("ring", with(two, {"--exchange", "ring"}));
+  REQUIRE(ring.exit_code == 0);
+  CHECK_THAT(ring.out,
+             ContainsSubstring("replicas  2 on cpu,cpu; a batch in 2 shards; exchange ring"));
+}
+
 }  // namespace heddle::test

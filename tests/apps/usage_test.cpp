@@ -121,6 +121,7 @@ TEST_CASE("flags that contradict each other are refused") {
   check_refused({{"--resume", "--init", "a"}, {"--resume", "--init"}});
   check_refused({{"--eval-only"}, {"--eval-only", "--init", "--resume"}});
   check_refused({{"--allow-small"}, {"--allow-small", "--data"}});
+  check_refused({{"--exchange", "ring", "--shards", "2"}, {"--exchange ring", "--shards"}});
 }
 
 TEST_CASE("the flags help and version answer and exit 0") {
