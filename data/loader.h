@@ -14,6 +14,14 @@
 
 namespace heddle {
 
+struct LoaderOptions;
+namespace detail {
+class StagingRing;
+}
+/// Makes slots for a lane: as detail::make_staging_ring (data/staging.h).
+using MakeStagingRing = std::function<std::unique_ptr<detail::StagingRing>(
+    const LoaderOptions& options, const ImageTransform& transform, int n_slots)>;
+
 /// What goes to a CUDA device for a batch of pictures. The device gets the same bits either way.
 enum class Staging {
   kUint8,  ///< the records' bytes, a quarter of the traffic; the device crops, flips, normalises
@@ -42,6 +50,8 @@ struct LoaderOptions {
   /// How many rows of a batch of n each lane gets, the first lane the first ones; 0 is allowed. Not
   /// given: as evenly as can be, the longer parts first.
   std::function<std::vector<int64_t>(int64_t n)> split = {};
+  /// Slots to stage pictures in, on the CPU too, instead of the device's own: for measurements.
+  MakeStagingRing make_ring = {};
   /// Decides instead of the loader itself, after each batch: up to 256 workers. Results do not
   /// depend on it.
   std::function<LoaderSize(LoaderSize now, const LoaderWaits& waits)> tune = {};

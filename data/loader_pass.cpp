@@ -87,7 +87,7 @@ std::vector<int64_t> Loader::State::split(int64_t n) const {
 }
 
 bool Loader::State::is_staged(Device device) const {
-  return images != nullptr && device.type != DeviceType::kCpu;
+  return images != nullptr && (device.type != DeviceType::kCpu || options.make_ring);
 }
 
 Loader::State::Rings Loader::State::take_rings() {
@@ -100,13 +100,14 @@ Loader::State::Rings Loader::State::take_rings() {
     }
   }
   const std::vector<int64_t> first = split(batch_rows(0)), last = split(batch_rows(n_batches - 1));
+  const MakeStagingRing make = options.make_ring ? options.make_ring : detail::make_staging_ring;
   Rings rings(devices.size());
   for (size_t lane = 0; lane < devices.size(); ++lane) {
     LoaderOptions lane_options = options;
     lane_options.device = devices[lane];
     lane_options.batch_size = std::max(first[lane], last[lane]);
-    if (is_staged(devices[lane]) && lane_options.batch_size > 0)
-      rings[lane] = detail::make_staging_ring(lane_options, transform, limits.highest.prefetch);
+    if (!is_staged(devices[lane]) || lane_options.batch_size == 0) continue;
+    rings[lane] = make(lane_options, transform, limits.highest.prefetch);
   }
   return rings;
 }

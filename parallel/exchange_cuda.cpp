@@ -1,6 +1,7 @@
 #include "heddle/parallel/exchange_runner.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <string>
 
@@ -18,7 +19,7 @@ int64_t bytes_of(int64_t elements) { return elements * static_cast<int64_t>(size
 
 /// One line a process about pairs without peer access.
 void tell_of_host_copies(const std::vector<Device>& devices, const Links& links) {
-  static bool told = false;
+  static std::atomic_flag told;
   int pairs = 0;
   std::string first;
   for (int a = 0; a < links.size(); ++a) {
@@ -29,8 +30,7 @@ void tell_of_host_copies(const std::vector<Device>& devices, const Links& links)
                 devices[static_cast<size_t>(b)].to_string();
     }
   }
-  if (pairs == 0 || told) return;
-  told = true;
+  if (pairs == 0 || told.test_and_set()) return;
   fmt::print(
       stderr,
       "exchange: {} of {} pairs of devices have no peer access (the first: {}); their copies "

@@ -1,6 +1,9 @@
-// How many pictures a second the loader alone makes: for the transforms "normalize" and "crop_flip"
-// and for several numbers of workers. scripts/compare_pytorch.sh puts PyTorch's DataLoader beside
-// it. The settings are measured in turn, round after round, and the median of the rounds counts.
+// How many pictures a second the loader alone makes: for the transforms "normalize" and
+// "crop_flip", for several numbers of workers, and for three ways: "plain" makes tensors on the
+// CPU; "uint8" and "float" write into slots what would be copied to a CUDA device (the records'
+// bytes and the draws, or transformed pictures), which is the host's part of staging: no copy, no
+// device. scripts/compare_pytorch.sh puts PyTorch's DataLoader beside it. The settings are measured
+// in turn, round after round, and the median of the rounds counts.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -8,6 +11,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "heddle/apps/bench_loader/host_slots.h"
 #include "heddle/apps/support/program.h"
 #include "heddle/data/cifar10.h"
 #include "heddle/data/loader.h"
@@ -21,7 +25,8 @@ struct Options {
   std::string data;
   bool allow_small = false;
   int64_t batch_size = 64;
-  std::vector<int> workers = {0, 1, 2, 4};
+  std::vector<std::string> workers = {"0", "1", "2", "4", "auto"};
+  std::vector<std::string> ways = {"plain", "uint8", "float"};
   double seconds = 0.5;  // a measurement
   int rounds = 5;
   bool json = false;
@@ -29,7 +34,8 @@ struct Options {
 
 struct Setting {
   std::string transform;
-  int workers = 0;
+  std::string way;
+  std::string workers;
   std::unique_ptr<heddle::Loader> loader;
   std::vector<double> rates;  // images a second, one a round
 };
@@ -42,25 +48,30 @@ std::shared_ptr<const heddle::Dataset> open(const Options& options) {
   return std::make_shared<heddle::Synthetic>(heddle::Split::kTrain);
 }
 
+Setting setting(const Options& options, const std::shared_ptr<const heddle::Dataset>& dataset,
+                const std::string& transform, const std::string& way, const std::string& workers) {
+  heddle::LoaderOptions loader{
+      .batch_size = options.batch_size,
+      .shuffle = true,
+      .workers = workers == "auto" ? heddle::kAutoWorkers : std::stoi(workers)};
+  if (transform == "crop_flip") {
+    loader.transform.crop_padding = 4;
+    loader.transform.flip = true;
+  }
+  if (way != "plain") {
+    loader.make_ring = heddle::bench_loader::make_host_slots;
+    loader.staging = way == "uint8" ? heddle::Staging::kUint8 : heddle::Staging::kFloat;
+  }
+  return {transform, way, workers, std::make_unique<heddle::Loader>(dataset, loader), {}};
+}
+
 std::vector<Setting> settings(const Options& options) {
   const auto dataset = open(options);
   std::vector<Setting> all;
-  for (const bool augment : {false, true}) {
-    heddle::TransformOptions transform;
-    if (augment) {
-      transform.crop_padding = 4;
-      transform.flip = true;
-    }
-    for (const int workers : options.workers)
-      all.push_back({augment ? "crop_flip" : "normalize",
-                     workers,
-                     std::make_unique<heddle::Loader>(
-                         dataset, heddle::LoaderOptions{.batch_size = options.batch_size,
-                                                        .shuffle = true,
-                                                        .workers = workers,
-                                                        .transform = transform}),
-                     {}});
-  }
+  for (const char* const transform : {"normalize", "crop_flip"})
+    for (const std::string& workers : options.workers)
+      for (const std::string& way : options.ways)
+        all.push_back(setting(options, dataset, transform, way, workers));
   return all;
 }
 
@@ -78,7 +89,9 @@ nlohmann::json summary(const Setting& setting) {
   std::vector<double> sorted = setting.rates;
   std::sort(sorted.begin(), sorted.end());
   return {{"transform", setting.transform},
+          {"way", setting.way},
           {"workers", setting.workers},
+          {"ended_with", setting.loader->in_use().workers},
           {"images_per_second", sorted[sorted.size() / 2]},
           {"lowest", sorted.front()},
           {"highest", sorted.back()}};
@@ -95,11 +108,12 @@ void print(const std::vector<Setting>& all, const Options& options) {
     std::cout << document.dump(2) << '\n';
     return;
   }
-  fmt::print("{:<12} {:>7} {:>12} {:>12} {:>12}\n", "transform", "workers", "images/s", "lowest",
-             "highest");
+  fmt::print("{:<12} {:<6} {:>7} {:>12} {:>12} {:>12}\n", "transform", "way", "workers", "images/s",
+             "lowest", "highest");
   for (const nlohmann::json& row : results)
-    fmt::print("{:<12} {:>7} {:>12.0f} {:>12.0f} {:>12.0f}\n", row["transform"].get<std::string>(),
-               row["workers"].get<int>(), row["images_per_second"].get<double>(),
+    fmt::print("{:<12} {:<6} {:>7} {:>12.0f} {:>12.0f} {:>12.0f}\n",
+               row["transform"].get<std::string>(), row["way"].get<std::string>(),
+               row["workers"].get<std::string>(), row["images_per_second"].get<double>(),
                row["lowest"].get<double>(), row["highest"].get<double>());
 }
 
@@ -110,8 +124,12 @@ void add_flags(CLI::App& app, Options& options) {
   app.add_option("--batch-size", options.batch_size, "samples a batch")
       ->check(CLI::Range(1, 100'000))
       ->capture_default_str();
-  app.add_option("--workers", options.workers, "numbers of workers to measure")
-      ->check(CLI::Range(0, 1024))
+  app.add_option("--workers", options.workers, "numbers of workers to measure, or auto")
+      ->check(CLI::Range(0, 1024) | CLI::IsMember({"auto"}))
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--ways", options.ways, "plain, uint8 and float")
+      ->check(CLI::IsMember({"plain", "uint8", "float"}))
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--seconds", options.seconds, "at least this long a measurement")

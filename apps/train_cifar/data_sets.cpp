@@ -29,7 +29,7 @@ TransformOptions transform_of(const std::string& augment) {
 
 LoaderOptions loader_options(const Options& options) {
   return {.batch_size = options.batch_size,
-          .workers = static_cast<int>(options.workers),
+          .workers = workers_of(options),
           .device = device_of(options),
           .seed = static_cast<uint64_t>(options.seed),
           .limit = options.limit,

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 
 #include "heddle/core/device.h"
 #include "heddle/core/error.h"
+#include "heddle/data/loader.h"
 #include "heddle/nn/models/factory.h"
 #include "heddle/nn/optim/schedule.h"
 
@@ -28,6 +30,18 @@ void check_devices(const std::string& text) {
   }
 }
 
+int parse_workers(const std::string& text) {
+  constexpr int kMost = 256;
+  if (text == "auto") return kAutoWorkers;
+  int workers = -1;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, workers);
+  if (error != std::errc() || stop != end || workers < 0 || workers > kMost)
+    throw UsageError(fmt::format(
+        "\"{}\" is not allowed, expected auto or a whole number from 0 to {}", text, kMost));
+  return workers;
+}
+
 void declare_data(apps::FlagSet& flags, Options& o) {
   flags.group("Data");
   flags.text("--data", &o.data, "DIR",
@@ -39,8 +53,10 @@ void declare_data(apps::FlagSet& flags, Options& o) {
                 "Use the first N samples of each set; more than there are means all");
   flags.choice("--augment", &o.augment, {"none", "flip", "crop_flip", "crop_flip_cutout"},
                "What is done at random to training pictures");
-  flags.integer("--workers", &o.workers, 0, 256,
-                "Threads that prepare batches; 0: the training thread does. Never changes results");
+  flags.text("--workers", &o.workers, "N",
+             "Threads that prepare batches; 0: the training thread does; auto: as many as it takes "
+             "not to wait. Never changes results",
+             [](const std::string& text) { parse_workers(text); });
   flags.choice("--staging", &o.staging, {"uint8", "float"},
                "What is copied to a CUDA device: bytes, which it augments, or prepared pictures. "
                "Never changes results");
@@ -161,6 +177,8 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
 }  // namespace
 
 Device device_of(const Options& options) { return parse_devices(options.devices).front(); }
+
+int workers_of(const Options& options) { return parse_workers(options.workers); }
 
 DType dtype_of(const Options& options) {
   if (options.precision == "bf16") return DType::kBFloat16;

@@ -18,7 +18,7 @@ struct Options {
   bool allow_small = false;
   int64_t limit = 0;  ///< 0: all samples.
   std::string augment = "none";
-  int64_t workers = 2;
+  std::string workers = "auto";
   std::string staging = "uint8";
   // Model
   std::string model = "simple_cnn";
@@ -75,6 +75,8 @@ void check_options(const apps::FlagSet& flags, Options& options);
 
 /// Where to compute; the first of several devices. Errors: UsageError.
 Device device_of(const Options& options);
+/// Threads that prepare batches, or kAutoWorkers.
+int workers_of(const Options& options);
 /// Of convolutions and products, from --precision.
 DType dtype_of(const Options& options);
 

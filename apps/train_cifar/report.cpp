@@ -93,6 +93,8 @@ nlohmann::ordered_json to_json(const EpochSummary& s) {
           {"data_seconds", s.data_seconds},
           {"step_seconds", s.step_seconds},
           {"eval_seconds", s.eval_seconds},
+          {"workers", s.loader.workers},
+          {"prefetch", s.loader.prefetch},
           {"split", to_json(s.split)},
           {"verdict", s.verdict}};
 }

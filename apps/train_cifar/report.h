@@ -24,6 +24,7 @@ struct EpochSummary {
   double data_seconds = 0.0;  ///< Waiting for the loader.
   double step_seconds = 0.0;
   double eval_seconds = 0.0;
+  LoaderSize loader;    ///< What the epoch ended with.
   StepTimes split;      ///< Of data_seconds and step_seconds together.
   std::string verdict;  ///< What held it back.
 };

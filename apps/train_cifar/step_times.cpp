@@ -37,9 +37,12 @@ struct Finding {
   std::string advice;
 };
 
-Finding find_bound(const StepTimes& times, Device device, int64_t workers) {
+Finding find_bound(const StepTimes& times, Device device, int workers, bool tuned) {
   if (times.share(Phase::kData) >= kInputBound)
-    return {"input-bound", {"wait"}, fmt::format(": raise --workers above {}", workers)};
+    return {"input-bound",
+            {"wait"},
+            tuned ? fmt::format(": the loader's {} workers do not keep up", workers)
+                  : fmt::format(": raise --workers above {}", workers)};
   if (times.share(Phase::kCopy) >= kCopyBound)
     return {"copy-bound", {"copy"}, ": raise --batch-size"};
   if (times.share(Phase::kReduce) >= kReduceBound)
@@ -80,8 +83,8 @@ StepTimes account_for(const PhaseSeconds& measured, double wall_seconds) {
   return times;
 }
 
-std::string verdict(const StepTimes& times, Device device, int64_t workers) {
-  const Finding found = find_bound(times, device, workers);
+std::string verdict(const StepTimes& times, Device device, int workers, bool tuned) {
+  const Finding found = find_bound(times, device, workers, tuned);
   std::vector<Part> parts = parts_of(times);
   double share = 0.0;
   for (const std::string& name : found.parts)

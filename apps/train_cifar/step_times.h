@@ -30,8 +30,9 @@ StepTimes account_for(const PhaseSeconds& measured, double wall_seconds);
 ///   compute-bound  otherwise
 /// "input-bound 31%: raise --workers above 2 (compute 60%, update 8%)": the line below an epoch's
 /// row, at most 78 columns; parts below 1%, and those that do not fit, are left out. `workers` is
-/// the number of loader threads.
-std::string verdict(const StepTimes& times, Device device, int64_t workers);
+/// the number of loader threads; where they are `tuned`, it is no use to ask for more:
+/// "input-bound 31%: the loader's 2 workers do not keep up (...)".
+std::string verdict(const StepTimes& times, Device device, int workers, bool tuned = false);
 
 nlohmann::ordered_json to_json(const StepTimes& times);
 

@@ -139,6 +139,7 @@ void Trainer::note_skip() {
 void Trainer::finish_epoch(const Evaluation& evaluation) {
   const double n = static_cast<double>(std::max<int64_t>(1, state_.n_samples));
   const StepTimes split = account_for(state_.phases, state_.data_seconds + state_.step_seconds);
+  const LoaderSize loader = train_loader_.in_use();
   const EpochSummary summary{
       .epoch = state_.epochs_done + 1,
       .n_epochs = options_.epochs,
@@ -151,8 +152,10 @@ void Trainer::finish_epoch(const Evaluation& evaluation) {
       .data_seconds = state_.data_seconds,
       .step_seconds = state_.step_seconds,
       .eval_seconds = evaluation.seconds,
+      .loader = loader,
       .split = split,
-      .verdict = verdict(split, device_of(options_), options_.workers)};
+      .verdict = verdict(split, device_of(options_), loader.workers,
+                         workers_of(options_) == kAutoWorkers)};
   parts_.folder.append_metrics(to_json(summary));
   state_.begin_next_epoch();
   save();

@@ -40,6 +40,8 @@ TEST_CASE("waiting that a busy device hides is no waiting") {
 TEST_CASE("the verdict names what held an epoch back, and what to do") {
   CHECK(verdict_on(phases(3.1, 0, 6, 0, 0.9), 10) ==
         "input-bound 31%: raise --workers above 2 (compute 60%, update 9%)");
+  CHECK(verdict(account_for(phases(3.1, 0, 6, 0, 0.9), 10), Device::cpu(), 2, /*tuned=*/true) ==
+        "input-bound 31%: the loader's 2 workers do not keep up (compute 60%)");
   CHECK(verdict_on(phases(0.9, 0, 8, 0, 1.1), 10) == "compute-bound 91% (wait 9%)");
   CHECK(verdict_on(phases(0, 1.5, 8, 0, 0.5), 10) ==
         "copy-bound 15%: raise --batch-size (compute 80%, update 5%)");

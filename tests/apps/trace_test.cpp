@@ -35,7 +35,7 @@ void check_holds(const std::set<std::string>& names, const std::vector<std::stri
 TEST_CASE("a trace shows loader threads, steps, layers and operations") {
   const TrainingGround ground;
   const ProcessResult result =
-      ground.train("run", {"--epochs", "1", "--trace", ground / "trace.json"});
+      ground.train("run", {"--epochs", "1", "--workers", "2", "--trace", ground / "trace.json"});
   REQUIRE(result.exit_code == 0);
   CHECK_THAT(result.out, ContainsSubstring("trace.json: "));
   const auto spans = spans_by_row(Json::parse(ground.read("trace.json")));

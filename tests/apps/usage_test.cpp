@@ -50,7 +50,9 @@ TEST_CASE("wrong batch sizes are refused") {
 }
 
 TEST_CASE("wrong numbers of other flags are refused with their ranges") {
-  check_refused({{"--workers", "-1"}, {"--workers", "\"-1\"", "from 0 to 256"}});
+  check_refused(
+      {{"--workers", "-1"}, {"--workers", "\"-1\"", "auto or a whole number from 0 to 256"}});
+  check_refused({{"--workers", "2x"}, {"--workers", "\"2x\""}});
   check_refused({{"--epochs", "0"}, {"--epochs", "\"0\"", "from 1 to 1000000"}});
   check_refused({{"--threads", "-2"}, {"--threads", "\"-2\"", "from 0 to 1024"}});
   check_refused({{"--seed", "-1"}, {"--seed", "\"-1\"", "from 0 to"}});
