@@ -91,10 +91,34 @@ elseif(NOT EXISTS ${PROJECT_SOURCE_DIR}/cudasim/CMakeLists.txt)
   set(HEDDLE_SIM_NOTE "not here")
 else()
   find_package(Boost QUIET COMPONENTS context)
+  # Headers alone: Debian's package, else the folder that CUDA 13 has them in (the rest of the toolkit is
+  # hidden from device code under cudasim). Tried, since some versions ask for the toolkit's runtime.
+  find_path(HEDDLE_THRUST_DIR thrust/version.h)
+  find_path(HEDDLE_THRUST_DIR thrust/version.h
+    PATHS ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include PATH_SUFFIXES cccl)
+  mark_as_advanced(HEDDLE_THRUST_DIR)
+  if(HEDDLE_THRUST_DIR)
+    set(CMAKE_REQUIRED_INCLUDES ${PROJECT_SOURCE_DIR}/cudasim/include ${HEDDLE_THRUST_DIR})
+    set(CMAKE_REQUIRED_FLAGS -w)
+    include(CheckCXXSourceCompiles)
+    check_cxx_source_compiles("#include <cuda_runtime.h>
+      #define THRUST_HOST_SYSTEM THRUST_HOST_SYSTEM_CPP
+      #define THRUST_DEVICE_SYSTEM THRUST_DEVICE_SYSTEM_CPP
+      #include <thrust/sort.h>
+      int main() {}" HEDDLE_THRUST_WORKS)
+    unset(CMAKE_REQUIRED_INCLUDES)
+    unset(CMAKE_REQUIRED_FLAGS)
+  endif()
   if(NOT Boost_FOUND)
     set(HEDDLE_SIM_NOTE "left out: needs Boost.Context (libboost-context-dev)")
+  elseif(NOT HEDDLE_THRUST_WORKS)
+    set(HEDDLE_SIM_NOTE "left out: needs Thrust without the toolkit (libthrust-dev)")
   else()
     set(HEDDLE_WITH_SIM ON)
-    set(HEDDLE_SIM_NOTE "Boost.Context ${Boost_VERSION_STRING}")
+    file(STRINGS ${HEDDLE_THRUST_DIR}/thrust/version.h thrust_define REGEX "define THRUST_VERSION +[0-9]+")
+    string(REGEX MATCH "[0-9]+" thrust_number "${thrust_define}")
+    math(EXPR thrust_major "${thrust_number} / 100000")
+    math(EXPR thrust_minor "${thrust_number} / 100 % 1000")
+    set(HEDDLE_SIM_NOTE "Boost.Context ${Boost_VERSION_STRING}, Thrust ${thrust_major}.${thrust_minor}")
   endif()
 endif()

@@ -1,7 +1,7 @@
 #include "heddle/core/rng.h"
 
+#include <algorithm>
 #include <mutex>
-#include <numeric>
 #include <utility>
 
 #include "heddle/core/normal.h"
@@ -60,12 +60,14 @@ float Rng::next_normal() {
 
 bool Rng::next_bernoulli(float probability) { return next_uniform() < probability; }
 
-std::vector<int64_t> permutation(Rng rng, int64_t n) {
+std::vector<int64_t> permutation(const Rng& rng, int64_t n) {
   HEDDLE_CHECK(n >= 0 && n <= UINT32_MAX, "permutation: n is {}, expected 0 to 2^32 - 1", n);
-  std::vector<int64_t> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), 0);
-  for (size_t i = order.size(); i > 1; --i)
-    std::swap(order[i - 1], order[rng.next_below(static_cast<uint32_t>(i))]);
+  std::vector<std::pair<uint64_t, int64_t>> keyed(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) keyed[static_cast<size_t>(i)] = {permutation_key(rng, i), i};
+  std::sort(keyed.begin(), keyed.end());
+  std::vector<int64_t> order(keyed.size());
+  std::transform(keyed.begin(), keyed.end(), order.begin(),
+                 [](const auto& pair) { return pair.second; });
   return order;
 }
 

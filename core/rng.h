@@ -64,8 +64,15 @@ class Rng {
   static uint64_t mix(uint64_t seed, RngPurpose purpose);
 };
 
-/// 0 .. n-1 in a random order that depends on the stream alone (Fisher-Yates).
-std::vector<int64_t> permutation(Rng rng, int64_t n);
+/// What element i is sorted by in a permutation: words 2i and 2i + 1 of the stream. i < 2^33.
+HEDDLE_INLINE uint64_t permutation_key(const Rng& rng, int64_t i) {
+  const auto words = rng.block(static_cast<uint32_t>(i / 2));
+  return i % 2 == 0 ? uint64_t{words[0]} << 32 | words[1] : uint64_t{words[2]} << 32 | words[3];
+}
+
+/// 0 .. n-1 by ascending key, equal keys (two in 2^64) by number: a random order that depends on
+/// the stream alone, and that a device can sort too (the op randperm).
+std::vector<int64_t> permutation(const Rng& rng, int64_t n);
 
 /// The seed that modules take their initial values and dropout masks from; PyTorch's manual_seed.
 /// Each call of next_init_stream() gives another stream of it.

@@ -1,6 +1,8 @@
 // The sum of squares of many gradients, and whether all of them are finite: one launch for 64
 // tensors, each element read once, partial results of blocks combined in a fixed order. The result
-// stays in device memory. Squares are added in float64, which holds the square of every float32.
+// stays in device memory. Not Thrust's: the order of its sums follows from the card's number of
+// multiprocessors, and it has one range a call, whose result the host waits for. Squares are added
+// in float64, which holds the square of every float32.
 #include "heddle/kernels/device/convert.cuh"
 #include "heddle/kernels/device/finite.cuh"
 #include "heddle/kernels/device/reduction.cuh"

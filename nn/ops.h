@@ -23,6 +23,9 @@ Tensor rand(const Shape& shape, Rng rng, double low = 0.0, double high = 1.0,
 Tensor randn(const Shape& shape, Rng rng, double mean = 0.0, double stddev = 1.0,
              DType dtype = DType::kFloat32, Device device = Device::cpu());
 
+/// 0 .. n-1 in a random order, int64 (n): the same on every device, and core/rng.h's permutation.
+Tensor randperm(int64_t n, const Rng& rng, Device device = Device::cpu());
+
 // Copies and casts ----------------------------------------------------------------------------
 Tensor clone(const Tensor& x);
 /// x itself where it is already dense in `format`, else a dense copy.
@@ -95,6 +98,10 @@ Tensor mean(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 /// Gradient goes to the first maximum; NaN wins over every number.
 Tensor max(const Tensor& x, const Dims& dims = {}, bool keepdim = false);
 Tensor argmax(const Tensor& x, int64_t dim, bool keepdim = false);  ///< int64; not differentiable.
+/// How many elements of a are b's: int64 (). Both int64, of one shape, contiguous or copied so.
+/// Correct predictions are count_equal(argmax(logits, 1), labels). Not differentiable; waits for
+/// the device, so not for a step that is captured into a graph.
+Tensor count_equal(const Tensor& a, const Tensor& b);
 /// True where no element is NaN or infinite. Not differentiable.
 bool all_finite(const Tensor& x);
 

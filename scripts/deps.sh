@@ -40,7 +40,7 @@ elif [ $# -gt 0 ]; then
 fi
 
 packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libdnnl-dev
-  libboost-context-dev libdw-dev
+  libboost-context-dev libthrust-dev libdw-dev
   libcurl4-openssl-dev libarchive-dev libssl-dev ca-certificates catch2 python3)
 
 if [ "${HEDDLE_SKIP_DEPS:-0}" = 1 ]; then exit 0; fi

@@ -34,6 +34,7 @@ WIDE = [(r"elementwise_kernel<[48], .*Forward<.*unary_ops", 4, 4),
         (r"elementwise_kernel<4, .*Binary<.*(Add|Mul|Div), float, float>", 8, 4),
         (r"elementwise_kernel<(4|8|16), .*Fill<", 0, 4), (r"random_vector_kernel", 0, 1),
         (r"optimizer_step_kernel<.*Adam, float>", 8, 6), (r"gradients_reduce_kernel<.*, float>", 4, 0)]
+THEIRS = re.compile(r"_ZN(6thrust|3cub)")  # what Thrust brings along is not ours to report
 FREE = ("image rows",)  # the weight gradient: pixels move through the depth, in four lines a thread
 
 # Of a multiprocessor: threads, registers, shared memory, blocks (CUDA programming guide, compute
@@ -86,7 +87,7 @@ def read_objects(objects, default_arch=None):
         usage = read_usage(run([cuobjdump, "-res-usage", path]))
         threads = read_threads(run([cuobjdump, "-elf", path]))
         for key, code in read_code(run([cuobjdump, "-sass", path])).items():
-            if key not in usage or key in seen:
+            if key not in usage or key in seen or THEIRS.match(key[1]):
                 continue
             seen.add(key)
             arch, name = key

@@ -19,7 +19,10 @@ StepResult StepRunner::run(const Batch& batch, int64_t step) {
   optimizer_.zero_grad();
   const std::vector<Part> parts = forward_backward(batch, step);
   const bool taken = update();
-  if (scaler_) fail_where_stuck(*scaler_, step, model_, batch.images);
+  if (scaler_ && scaler_->stuck())
+    give_up(batch.images, step,
+            fmt::format("{} steps in a row were skipped, down to a loss scale of {}",
+                        scaler_->skips_in_a_row(), scaler_->get_scale()));
   return read(parts, taken);
 }
 
@@ -38,7 +41,7 @@ std::vector<StepRunner::Part> StepRunner::forward_backward(const Batch& batch, i
     parts.push_back({loss.detach(), argmax(logits.detach(), 1), labels});
     // With a scaler, what is not finite shows in the gradients.
     if (!scaler_ && !std::isfinite(loss.item()))
-      fail_step(step, fmt::format("the loss is {}", loss.item()), model_, images);
+      give_up(images, step, fmt::format("the loss is {}", loss.item()));
     const double share = static_cast<double>(size) / static_cast<double>(n);
     const Tensor weighed = n_parts == 1 ? loss : loss * share;
     (scaler_ ? scaler_->scale(weighed) : weighed).backward();
@@ -62,16 +65,18 @@ StepResult StepRunner::read(const std::vector<Part>& parts, bool taken) const {
   StepResult result{.taken = taken};
   int64_t n = 0;
   for (const Part& part : parts) {
-    const std::vector<int64_t> predicted = part.predicted.to_vector<int64_t>();  // (n)
-    const std::vector<int64_t> expected = part.labels.to_vector<int64_t>();
-    for (size_t i = 0; i < expected.size(); ++i)
-      result.n_correct += predicted[i] == expected[i] ? 1 : 0;
+    result.n_correct += static_cast<int64_t>(count_equal(part.predicted, part.labels).item());
     const int64_t size = part.labels.size(0);
     result.loss += part.loss.item() * static_cast<double>(size);
     n += size;
   }
   result.loss /= static_cast<double>(n);
   return result;
+}
+
+void StepRunner::give_up(const Tensor& images, int64_t step, const std::string& what) {
+  fail("step {}: {}; first layer whose output is not finite: {}; the last checkpoint is kept",
+       step + 1, what, first_layer_not_finite(model_, images));
 }
 
 }  // namespace heddle::train_cifar

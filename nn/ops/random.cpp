@@ -1,6 +1,7 @@
 #include "heddle/kernels/random.h"
 
 #include "heddle/kernels/dispatch.h"
+#include "heddle/kernels/permutation.h"
 #include "heddle/nn/ops.h"
 
 namespace heddle {
@@ -25,6 +26,13 @@ Tensor rand(const Shape& shape, Rng rng, double low, double high, DType dtype, D
 
 Tensor randn(const Shape& shape, Rng rng, double mean, double stddev, DType dtype, Device device) {
   return random("randn", shape, rng, Distribution::kNormal, mean, stddev, dtype, device);
+}
+
+Tensor randperm(int64_t n, const Rng& rng, Device device) {
+  HEDDLE_CHECK(n >= 0 && n <= UINT32_MAX, "randperm: n is {}, expected 0 to 2^32 - 1", n);
+  Tensor order = Tensor::empty({n}, DType::kInt64, MemoryFormat::kContiguous, device);
+  HEDDLE_DISPATCH(device, permutation, {order.data<int64_t>(), n, rng});
+  return order;
 }
 
 }  // namespace heddle

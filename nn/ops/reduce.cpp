@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "heddle/core/tape.h"
+#include "heddle/kernels/count_equal.h"
 #include "heddle/kernels/dispatch.h"
 #include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/ops.h"
@@ -111,6 +112,21 @@ Tensor argmax(const Tensor& x, int64_t dim, bool keepdim) {
   check_not_over_nothing("argmax", x, full.shape());
   HEDDLE_DISPATCH(x.device(), argmax, {full.view(), x.view()});
   return y;
+}
+
+Tensor count_equal(const Tensor& a, const Tensor& b) {
+  HEDDLE_CHECK(a.dtype() == DType::kInt64 && b.dtype() == DType::kInt64,
+               "count_equal: a is {} and b {}, expected int64", a.dtype(), b.dtype());
+  HEDDLE_CHECK(a.shape() == b.shape() && a.device() == b.device(),
+               "count_equal: a is {} on {}, b {} on {}, expected one shape on one device",
+               a.shape(), a.device().to_string(), b.shape(), b.device().to_string());
+  const Tensor dense_a = dense(a, MemoryFormat::kContiguous);
+  const Tensor dense_b = dense(b, MemoryFormat::kContiguous);
+  const Tensor count = Tensor::empty({}, DType::kInt64, MemoryFormat::kContiguous, a.device());
+  HEDDLE_DISPATCH(
+      a.device(), count_equal,
+      {count.data<int64_t>(), dense_a.data<int64_t>(), dense_b.data<int64_t>(), a.numel()});
+  return count;
 }
 
 bool all_finite(const Tensor& x) {
