@@ -116,14 +116,41 @@ __global__ void cross_entropy_forward_finish_kernel(T* loss, double* scale, Devi
   fault->found = 1;
 }
 
+/// What a row's gradient is made of beside its logits.
+struct RowConstants {
+  int64_t label;
+  float factor;  // NaN where the label is no class
+  float max, log_sum;
+};
+
+template <class T>
+__device__ __forceinline__ RowConstants load_constants(const CrossEntropyProblem& problem,
+                                                       int64_t row, const float* stats, const T* dy,
+                                                       const double* scale) {
+  const int64_t label = problem.labels[row];
+  const Vector<float, 2> saved = load<2>(stats + 2 * row);
+  const bool good = label >= 0 && label < problem.cols;
+  return {label, good ? static_cast<float>(*scale) * to_float(*dy) : NAN, saved[0], saved[1]};
+}
+
+/// A block's first threads read its rows' constants for all: read by each warp for itself they
+/// would be a tenth of what is moved.
 template <class Row, class T>
 __global__ void cross_entropy_backward_group_per_row_kernel(T* dlogits, const float* stats,
                                                             const T* dy, int64_t dy_stride,
                                                             const double* scale,
                                                             CrossEntropyProblem problem) {
+  HEDDLE_SHARED(RowConstants, constants, [Row::kRowsPerBlock]);
+  const int64_t cols = problem.cols;
+  const int64_t own = int64_t{blockIdx.x} * Row::kRowsPerBlock + threadIdx.x;
+  if (threadIdx.x < Row::kRowsPerBlock && own < problem.rows)
+    constants[threadIdx.x] = load_constants(problem, own, stats, dy + own * dy_stride, scale);
+  __syncthreads();
   const int64_t row = row_index<Row>();
   if (row >= problem.rows) return;
-  const int64_t cols = problem.cols, label = problem.labels[row];
+  const RowConstants& c = constants[Row::slot()];
+  const int64_t label = c.label;
+  const float factor = c.factor, max = c.max, log_sum = c.log_sum;
   T* dx = dlogits + row * cols;
   const Row logits(static_cast<const T*>(problem.logits) + row * cols, cols);
   if (label == problem.ignore_index) {
@@ -133,9 +160,6 @@ __global__ void cross_entropy_backward_group_per_row_kernel(T* dlogits, const fl
   }
   const float smoothing = static_cast<float>(problem.label_smoothing);
   const float uniform = smoothing / static_cast<float>(cols);
-  const float factor =
-      label >= 0 && label < cols ? static_cast<float>(*scale) * to_float(dy[row * dy_stride]) : NAN;
-  const float max = stats[2 * row], log_sum = stats[2 * row + 1];
   write_row(
       dx, cols,
       [=](int64_t col, float v) {

@@ -63,9 +63,12 @@ TEST_CASE("log_softmax moves each sector once", "[device][log_softmax]") {
 
 TEST_CASE("cross_entropy moves each sector once", "[device][cross_entropy]") {
   const Tensor labels = on_test_device(zeros({24}, DType::kInt64));
-  for (const DType dtype : device_dtypes())
-    check_sectors({"cross_entropy_backward"}, {24, 1024}, dtype,
-                  [&](const Tensor& x) { return cross_entropy(x, labels); });
+  const auto op = [&](const Tensor& x) { return cross_entropy(x, labels); };
+  for (const DType dtype : device_dtypes()) {
+    check_sectors({"cross_entropy_forward_group", "cross_entropy_backward"}, {24, 1024}, dtype, op);
+    for (const int64_t cols : {256, 2048, 4096})
+      check_sectors({"cross_entropy_backward"}, {24, cols}, dtype, op);
+  }
 }
 
 TEST_CASE("pooling moves each sector once where windows do not overlap", "[device][pool2d]") {
