@@ -19,10 +19,7 @@ StepResult StepRunner::run(const Batch& batch, int64_t step) {
   optimizer_.zero_grad();
   const std::vector<Part> parts = forward_backward(batch, step);
   const bool taken = update();
-  if (scaler_ && scaler_->stuck())
-    give_up(batch.images, step,
-            fmt::format("{} steps in a row were skipped, down to a loss scale of {}",
-                        scaler_->skips_in_a_row(), scaler_->get_scale()));
+  if (scaler_) fail_where_stuck(*scaler_, step, model_, batch.images);
   return read(parts, taken);
 }
 
@@ -41,7 +38,7 @@ std::vector<StepRunner::Part> StepRunner::forward_backward(const Batch& batch, i
     parts.push_back({loss.detach(), argmax(logits.detach(), 1), labels});
     // With a scaler, what is not finite shows in the gradients.
     if (!scaler_ && !std::isfinite(loss.item()))
-      give_up(images, step, fmt::format("the loss is {}", loss.item()));
+      fail_step(step, fmt::format("the loss is {}", loss.item()), model_, images);
     const double share = static_cast<double>(size) / static_cast<double>(n);
     const Tensor weighed = n_parts == 1 ? loss : loss * share;
     (scaler_ ? scaler_->scale(weighed) : weighed).backward();
@@ -72,11 +69,6 @@ StepResult StepRunner::read(const std::vector<Part>& parts, bool taken) const {
   }
   result.loss /= static_cast<double>(n);
   return result;
-}
-
-void StepRunner::give_up(const Tensor& images, int64_t step, const std::string& what) {
-  fail("step {}: {}; first layer whose output is not finite: {}; the last checkpoint is kept",
-       step + 1, what, first_layer_not_finite(model_, images));
 }
 
 }  // namespace heddle::train_cifar
