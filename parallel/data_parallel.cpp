@@ -53,6 +53,12 @@ ExchangeKind exchange_of(const DataParallelOptions& options, const std::vector<D
   return choose_exchange(Links::measure(devices), options.bucket_bytes / size_of(DType::kFloat32));
 }
 
+int64_t checked_rows(const Tensor& x) {
+  HEDDLE_CHECK(x.dim() >= 1 && x.size(0) >= 1, "DataParallel: x is {}, expected at least one row",
+               x.shape());
+  return x.size(0);
+}
+
 std::vector<int64_t> shards_by_lane(const ShardPlan& plan) {
   std::vector<int64_t> result;
   for (const Range& run : plan.devices) result.push_back(run.size);
@@ -71,7 +77,7 @@ struct DataParallel::State {
 
   Device device(int lane) const { return lanes.devices()[static_cast<size_t>(lane)]; }
 
-  Pass begin_forward(const Tensor& x);
+  Pass begin_forward(int64_t n_rows);
   Tensor forward_shard(Pass& pass, int lane, int64_t shard, const Tensor& x);
   /// Calls body(shard) for the shards of a lane.
   template <class Body>
@@ -80,6 +86,11 @@ struct DataParallel::State {
     for (int64_t shard = run.begin; shard < run.end(); ++shard) body(shard);
   }
   std::vector<Tensor> scattered(const Tensor& x, const Pass& pass) const;
+  std::vector<Tensor> cut(const std::vector<BatchPart>& parts, Tensor BatchPart::*which,
+                          const Pass& pass) const;
+  Result forward_backward(Pass pass, const std::vector<Tensor>& inputs,
+                          const std::vector<Tensor>& targets, const LossFunction& loss,
+                          double loss_scale);
   Tensor gathered(const std::vector<Tensor>& parts, const Pass& pass) const;
   Tensor backward(Pass& pass, const Tensor& gradient, bool wants_dx);
 
@@ -102,12 +113,30 @@ std::vector<Tensor> DataParallel::State::scattered(const Tensor& x, const Pass& 
   return parts;
 }
 
-Pass DataParallel::State::begin_forward(const Tensor& x) {
-  HEDDLE_CHECK(x.dim() >= 1 && x.size(0) >= 1, "DataParallel: x is {}, expected at least one row",
-               x.shape());
+/// The shards of parts that lie on their devices.
+std::vector<Tensor> DataParallel::State::cut(const std::vector<BatchPart>& parts,
+                                             Tensor BatchPart::*which, const Pass& pass) const {
+  std::vector<Tensor> shards(pass.outputs.size());
+  for (int lane = 0; lane < lanes.size(); ++lane) {
+    const BatchPart& part = parts[static_cast<size_t>(lane)];
+    for_each_shard(pass, lane, [&](int64_t shard) {
+      const auto index = static_cast<size_t>(shard);
+      Range rows = pass.plan.shards[index];
+      rows.begin -= part.first_row;
+      HEDDLE_CHECK(rows.begin >= 0 && rows.end() <= part.size(),
+                   "DataParallel: device {} has rows {} to {} of the batch, but computes {} to {}",
+                   lane, part.first_row, part.first_row + part.size(), part.first_row + rows.begin,
+                   part.first_row + rows.end());
+      shards[index] = rows_of(part.*which, rows, device(lane));
+    });
+  }
+  return shards;
+}
+
+Pass DataParallel::State::begin_forward(int64_t n_rows) {
   replicas.refresh();
-  const auto n = static_cast<size_t>(std::min(n_shards, x.size(0)));
-  Pass pass{.plan = ShardPlan(x.size(0), n_shards, lanes.size()),
+  const auto n = static_cast<size_t>(std::min(n_shards, n_rows));
+  Pass pass{.plan = ShardPlan(n_rows, n_shards, lanes.size()),
             .moves_buffers = replicas.model(0).is_training() && n_shards > 1,
             .step = step,
             .inputs = std::vector<Tensor>(n),
@@ -161,7 +190,7 @@ DataParallel::~DataParallel() = default;
 
 Tensor DataParallel::operator()(const Tensor& x) {
   const std::shared_ptr<State> state = state_;
-  const auto pass = std::make_shared<Pass>(state->begin_forward(x));
+  const auto pass = std::make_shared<Pass>(state->begin_forward(checked_rows(x)));
   const Tensor anchor = parameters().front();  // what makes the output require grad
   const bool wants_dx = needs_grad({x}), records = needs_grad({x, anchor});
   const std::vector<Tensor> parts = state->scattered(x, *pass);
@@ -188,34 +217,65 @@ Tensor DataParallel::operator()(const Tensor& x) {
 
 DataParallel::Result DataParallel::forward_backward(const Tensor& x, const Tensor& labels,
                                                     const LossFunction& loss, double loss_scale) {
-  State& state = *state_;
   HEDDLE_CHECK(labels.dim() >= 1 && labels.size(0) == x.size(0),
                "DataParallel: labels are {} for x {}", labels.shape(), x.shape());
-  Pass pass = state.begin_forward(x);
+  Pass pass = state_->begin_forward(checked_rows(x));
+  const std::vector<Tensor> inputs = state_->scattered(x, pass);
+  const std::vector<Tensor> targets = state_->scattered(labels, pass);
+  return state_->forward_backward(std::move(pass), inputs, targets, loss, loss_scale);
+}
+
+DataParallel::Result DataParallel::forward_backward(const std::vector<BatchPart>& parts,
+                                                    const LossFunction& loss, double loss_scale) {
+  int64_t n_rows = 0;
+  for (const BatchPart& part : parts) n_rows += part.size();
+  HEDDLE_CHECK(static_cast<int>(parts.size()) == size() && n_rows >= 1,
+               "DataParallel: {} rows in {} parts, expected a part for each of {} devices", n_rows,
+               parts.size(), size());
+  Pass pass = state_->begin_forward(n_rows);
+  const std::vector<Tensor> inputs = state_->cut(parts, &BatchPart::images, pass);
+  const std::vector<Tensor> targets = state_->cut(parts, &BatchPart::labels, pass);
+  return state_->forward_backward(std::move(pass), inputs, targets, loss, loss_scale);
+}
+
+std::vector<int64_t> DataParallel::rows_by_device(int64_t n) const {
+  const ShardPlan plan(n, state_->n_shards, size());
+  std::vector<int64_t> rows;
+  for (const Range& run : plan.devices) {
+    rows.push_back(0);
+    for (int64_t shard = run.begin; shard < run.end(); ++shard)
+      rows.back() += plan.shards[static_cast<size_t>(shard)].size;
+  }
+  return rows;
+}
+
+DataParallel::Result DataParallel::State::forward_backward(Pass pass,
+                                                           const std::vector<Tensor>& inputs,
+                                                           const std::vector<Tensor>& targets,
+                                                           const LossFunction& loss,
+                                                           double loss_scale) {
   std::vector<Tensor> losses(pass.outputs.size());
-  const std::vector<Tensor> inputs = state.scattered(x, pass);
-  const std::vector<Tensor> targets = state.scattered(labels, pass);
-  state.replicas.begin_gradients(shards_by_lane(pass.plan));
-  state.lanes.run([&](int lane) {
-    const Replicas::Collecting collecting(state.replicas, lane);
-    state.for_each_shard(pass, lane, [&](int64_t shard) {
+  replicas.begin_gradients(shards_by_lane(pass.plan));
+  lanes.run([&](int lane) {
+    const Replicas::Collecting collecting(replicas, lane);
+    for_each_shard(pass, lane, [&](int64_t shard) {
       const auto index = static_cast<size_t>(shard);
-      const Tensor y = state.forward_shard(pass, lane, shard, inputs[index]);
+      const Tensor y = forward_shard(pass, lane, shard, inputs[index]);
       const Tensor value = loss(y, targets[index]);
       HEDDLE_CHECK(value.numel() == 1, "DataParallel: the loss is {}, expected one number",
                    value.shape());
       pass.outputs[index] = y.detach();
       losses[index] = value.detach();
       const double factor = pass.plan.share(shard) * loss_scale;
-      state.replicas.begin_gradient_shard(lane);
+      replicas.begin_gradient_shard(lane);
       (factor == 1.0 ? value : value * factor).backward();
-      state.replicas.end_gradient_shard(lane);
+      replicas.end_gradient_shard(lane);
     });
-    if (pass.moves_buffers) state.replicas.end_buffers(lane);
+    if (pass.moves_buffers) replicas.end_buffers(lane);
   });
-  state.replicas.finish_gradients();
-  if (pass.moves_buffers) state.replicas.finish_buffers();
-  Result result{0.0, state.gathered(pass.outputs, pass)};
+  replicas.finish_gradients();
+  if (pass.moves_buffers) replicas.finish_buffers();
+  Result result{0.0, gathered(pass.outputs, pass)};
   for (size_t i = 0; i < losses.size(); ++i)
     result.loss += losses[i].item() * static_cast<double>(pass.plan.shards[i].size);
   result.loss /= static_cast<double>(pass.n_samples());

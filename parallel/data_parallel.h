@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "heddle/data/loader.h"
 #include "heddle/nn/module.h"
 #include "heddle/parallel/exchange_plan.h"
 
@@ -69,6 +70,13 @@ class DataParallel {
   /// each device: gradients of the batch's mean loss, on all replicas, times `loss_scale`.
   Result forward_backward(const Tensor& x, const Tensor& labels, const LossFunction& loss,
                           double loss_scale = 1.0);
+
+  /// The same on a batch whose parts lie on their devices already: those of a loader with devices()
+  /// as lanes and rows_by_device as split. Errors: parts that are cut in another way.
+  Result forward_backward(const std::vector<BatchPart>& parts, const LossFunction& loss,
+                          double loss_scale = 1.0);
+  /// How many rows of a batch of n each device computes.
+  std::vector<int64_t> rows_by_device(int64_t n) const;
 
   int size() const;  ///< Replicas.
   int64_t shards() const;

@@ -73,10 +73,12 @@ DataSets open_data(Options& options) {
           std::make_shared<Cifar10>(options.data, Split::kTest, files), "cifar10"};
 }
 
-Loader train_loader(const DataSets& data, const Options& options) {
+Loader train_loader(const DataSets& data, const Options& options,
+                    const std::function<void(LoaderOptions&)>& feed) {
   LoaderOptions loader = loader_options(options);
   loader.shuffle = true;
   loader.transform = transform_of(options.augment);
+  if (feed) feed(loader);
   return {data.train, loader};
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -24,7 +25,9 @@ struct DataSets {
 /// Errors: files that are missing, damaged or of another format.
 DataSets open_data(Options& options);
 
-Loader train_loader(const DataSets& data, const Options& options);
+/// `feed` may send the batches to other devices than options.devices' first.
+Loader train_loader(const DataSets& data, const Options& options,
+                    const std::function<void(LoaderOptions&)>& feed = {});
 Loader test_loader(const DataSets& data, const Options& options);
 
 }  // namespace heddle::train_cifar

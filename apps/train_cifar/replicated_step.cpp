@@ -6,6 +6,7 @@
 #include "heddle/apps/train_cifar/finite.h"
 #include "heddle/apps/train_cifar/optimizer_setup.h"
 #include "heddle/core/phase.h"
+#include "heddle/core/tape.h"
 #include "heddle/nn/models/factory.h"
 #include "heddle/nn/ops.h"
 
@@ -25,7 +26,36 @@ DataParallelOptions parallel_options(const Options& o) {
   return {.shards = o.shards > 0 ? o.shards : n_devices * o.accumulate, .exchange = exchange_of(o)};
 }
 
+/// All rows on the first device.
+Tensor images_of(const Batch& batch) {
+  const NoGradGuard no_grad;
+  Shape shape = batch.parts[0].images.shape();
+  shape[0] = batch.size();
+  Tensor all = Tensor::empty(shape, batch.parts[0].images.dtype(), MemoryFormat::kChannelsLast,
+                             batch.parts[0].images.device());
+  for (const BatchPart& part : batch.parts) {
+    if (part.size() == 0) continue;
+    Tensor rows = narrow(all, 0, part.first_row, part.size());
+    copy_(rows, part.images);
+  }
+  return all;
+}
+
+int64_t correct(const Tensor& output, const Batch& batch) {
+  int64_t n = 0;
+  for (const BatchPart& part : batch.parts)
+    if (part.size() > 0)
+      n += count_correct(narrow(output, 0, part.first_row, part.size()),
+                         to(part.labels, output.device()));
+  return n;
+}
+
 }  // namespace
+
+void ReplicatedStep::feed(LoaderOptions& loader) {
+  loader.lanes = parallel_.devices();
+  loader.split = [this](int64_t n) { return parallel_.rows_by_device(n); };
+}
 
 bool ReplicatedStep::wanted(const Options& o) {
   return o.shards > 0 || parse_devices(o.devices).size() > 1;
@@ -50,15 +80,15 @@ StepResult ReplicatedStep::run(const Batch& batch, int64_t step, double lr_scale
     return cross_entropy(logits, labels, {.label_smoothing = options_.label_smoothing});
   };
   const double scale = scaler_ != nullptr ? scaler_->get_scale() : 1.0;
-  const DataParallel::Result result =
-      parallel_.forward_backward(batch.images, batch.labels, loss, scale);
+  const DataParallel::Result result = parallel_.forward_backward(batch.parts, loss, scale);
   // With a scaler, what is not finite shows in the gradients.
   if (scaler_ == nullptr && !std::isfinite(result.loss))
-    fail_step(step, fmt::format("the loss is {}", result.loss), parallel_.module(), batch.images);
+    fail_step(step, fmt::format("the loss is {}", result.loss), parallel_.module(),
+              images_of(batch));
   const bool taken = update();
-  if (scaler_ != nullptr) fail_where_stuck(*scaler_, step, parallel_.module(), batch.images);
-  return {
-      .taken = taken, .loss = result.loss, .n_correct = count_correct(result.output, batch.labels)};
+  if (scaler_ != nullptr && scaler_->stuck())
+    fail_where_stuck(*scaler_, step, parallel_.module(), images_of(batch));
+  return {.taken = taken, .loss = result.loss, .n_correct = correct(result.output, batch)};
 }
 
 bool ReplicatedStep::update() {

@@ -20,6 +20,8 @@ class ReplicatedStep {
   /// The step after `step` others. Errors: a loss that is not finite, or with a scaler more skips
   /// in a row than it bears; those of a replica, its device named.
   StepResult run(const Batch& batch, int64_t step, double lr_scale);
+  /// Makes a loader's batches ones of parts that lie on their devices, as run() takes them.
+  void feed(LoaderOptions& loader);
   /// Errors: replicas that have come to differ.
   void check() { parallel_.check_replicas(); }
 

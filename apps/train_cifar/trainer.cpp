@@ -54,7 +54,10 @@ Trainer::Trainer(const Options& options, const DataSets& data, TrainingParts par
       parts_(std::move(parts)),
       record_(std::move(record)),
       state_(state),
-      train_loader_(train_loader(data, options)),
+      train_loader_(train_loader(data, options,
+                                 [this](LoaderOptions& loader) {
+                                   if (parts_.replicas != nullptr) parts_.replicas->feed(loader);
+                                 })),
       test_loader_(test_loader(data, options)),
       progress_(isatty(STDOUT_FILENO) == 1, options.quiet) {}
 

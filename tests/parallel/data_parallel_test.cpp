@@ -69,6 +69,42 @@ TEST_CASE("DP-1: batches that replicas do not divide, or that leave some idle", 
   }
 }
 
+TEST_CASE("DataParallel: parts of a batch that lie on their devices give the batch's bits",
+          "[parallel]") {
+  for (const int64_t n : {1, 3, 9}) {
+    manual_seed(1);
+    Net model;
+    DataParallel parallel(model, on_cpu(3), {.shards = 4});
+    const Tensor x = randn({n, 6}, Rng(2, RngPurpose::kUser)), labels = some_labels(n);
+    parallel.zero_grad();
+    const auto whole = parallel.forward_backward(x, labels, mean_loss);
+    const auto expected = gradients(parallel.replica(2));
+
+    std::vector<BatchPart> parts;
+    int64_t row = 0;
+    for (const int64_t rows : parallel.rows_by_device(n)) {
+      parts.push_back({.first_row = row});
+      if (rows > 0) parts.back().images = narrow(x, 0, row, rows);
+      if (rows > 0) parts.back().labels = narrow(labels, 0, row, rows);
+      row += rows;
+    }
+    REQUIRE(row == n);
+    parallel.zero_grad();
+    const auto result = parallel.forward_backward(parts, mean_loss);
+    CHECK(result.loss == whole.loss);
+    CHECK(result.output.to_vector<float>() == whole.output.to_vector<float>());
+    CHECK(gradients(parallel.replica(2)) == expected);
+
+    parts[1].first_row += 1;
+    if (n > 3)
+      CHECK_THROWS_WITH(parallel.forward_backward(parts, mean_loss),
+                        ContainsSubstring("DataParallel: device 1 has rows"));
+    parts.pop_back();
+    CHECK_THROWS_WITH(parallel.forward_backward(parts, mean_loss),
+                      ContainsSubstring("a part for each of 3 devices"));
+  }
+}
+
 TEST_CASE("DataParallel: the gradient of the input, and gradients that add up", "[parallel]") {
   Net alone, model;
   model.copy_from(alone);
