@@ -38,11 +38,16 @@ def parse():
     parser.add_argument("--data", default="", help="folder of CIFAR-10's binary files; without it"
                         " Heddle's loader makes pictures up and PyTorch's reads random ones")
     parser.add_argument("--json", default="", help="file for the figures")
+    parser.add_argument("--check-flags", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--worker", choices=("step", "loader"), help=argparse.SUPPRESS)
     parser.add_argument("--layout", choices=LAYOUTS, default="default", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.rounds < 5 or options.threads < 1 or min(options.batch_size) < 1:
         parser.error("--rounds must be at least 5, --threads and --batch-size at least 1")
+    if options.data and not os.path.isdir(options.data):
+        parser.error(f"--data: {options.data} is no folder")
+    if options.json and not os.access(os.path.dirname(options.json) or ".", os.W_OK):
+        parser.error(f"--json: {options.json} cannot be written")
     return options
 
 
@@ -247,7 +252,7 @@ def best_rate(results, transform, way="plain"):
 def compare_loaders(options):
     data = ["--data", options.data] if options.data else []
     own = [os.path.join(options.programs, "bench_loader"), "--rounds", "1", "--ways", "plain,uint8",
-           "--seconds", "0.3", "--json", *data]
+           "--seconds", "0.3", "--json", "-", *data]
     torch = [sys.executable, os.path.abspath(__file__), "--programs", "-", "--worker", "loader",
              "--threads", str(options.threads), *data]
     results = run_in_rounds({"heddle": lambda: run(own), "PyTorch": lambda: run(torch)},
@@ -277,6 +282,8 @@ def compare_loaders(options):
 
 def main():
     options = parse()
+    if options.check_flags:
+        return None
     if options.worker:
         return step_worker(options) if options.worker == "step" else loader_worker(options)
     figures = {"rounds": options.rounds, "threads": options.threads, "steps": []}

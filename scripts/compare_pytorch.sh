@@ -4,6 +4,14 @@
 # torchvision and numpy), else a virtual environment in build/pytorch, made at the first call.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+compare=$root/scripts/compare_pytorch.py
+
+# Wrong flags and --help are answered before anything is installed or built.
+for flag in "$@"; do
+  case $flag in -h | --help) exec python3 "$compare" --programs - --help ;; esac
+done
+python3 "$compare" --programs - --check-flags "$@"
+
 python=${HEDDLE_PYTHON:-}
 if [ -z "$python" ]; then
   python=$root/build/pytorch/bin/python
@@ -13,4 +21,4 @@ if [ -z "$python" ]; then
   fi
 fi
 "$root/scripts/build.sh" bench_step bench_loader
-exec "$python" "$root/scripts/compare_pytorch.py" --programs "$root/build/release/bin" "$@"
+exec "$python" "$compare" --programs "$root/build/release/bin" "$@"

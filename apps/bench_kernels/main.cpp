@@ -2,6 +2,7 @@
 
 #include "heddle/apps/bench_kernels/run.h"
 #include "heddle/apps/support/flags.h"
+#include "heddle/apps/support/output_file.h"
 #include "heddle/apps/support/program.h"
 
 namespace heddle::bench {
@@ -11,8 +12,7 @@ bool parse(const std::vector<std::string>& arguments, Options& o) {
   apps::FlagSet flags(
       "bench_kernels",
       "Times heddle's kernels beside the vendor's library: oneDNN on the CPU, cuBLAS and cuDNN on "
-      "a "
-      "CUDA device. Sides run in turn; medians of rounds are compared. bench_kernels_sim prints "
+      "a CUDA device. Sides run in turn; medians of rounds are compared. bench_kernels_sim prints "
       "cudasim's counts of memory traffic instead of times.");
   flags.text("--device", &o.device, "cpu|cuda:N", "Where the kernels run");
   flags.text("--filter", &o.filter, "TEXT", "Only cases whose name contains this");
@@ -47,6 +47,8 @@ int run(const std::vector<std::string>& arguments) {
     for (const Case& c : cases) fmt::print("{}\n", c.name);
     return 0;
   }
+  apps::check_output_file("--json", options.json);
+  apps::check_output_file("--roofline", options.picture);
   run_cases(options, device, cases);
   return 0;
 }

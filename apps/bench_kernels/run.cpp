@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-
 #include "heddle/apps/bench_kernels/on_cuda.h"
 #include "heddle/apps/bench_kernels/raw_sides.h"
 #include "heddle/apps/bench_kernels/report.h"
+#include "heddle/apps/support/output_file.h"
 #include "heddle/core/flavour.h"
 #include "heddle/kernels/host/isa.h"
 #include "heddle/kernels/host/parallel_for.h"
@@ -47,10 +46,7 @@ void write_files(const Options& options, const Bench& bench,
                               {"cases", std::move(cases)}});
   }
   if (options.picture.empty()) return;
-  std::ofstream file(options.picture);
-  file << roofline_svg(results, peaks, bench.name);
-  file.close();
-  HEDDLE_CHECK(!file.fail(), "--roofline: cannot write \"{}\"", options.picture);
+  apps::write_output_file("--roofline", options.picture, roofline_svg(results, peaks, bench.name));
 }
 
 void time_cases(const Options& options, const Bench& bench, const std::vector<Case>& cases) {

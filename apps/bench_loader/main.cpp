@@ -4,88 +4,149 @@
 // bytes and the draws, or transformed pictures), which is the host's part of staging: no copy, no
 // device. scripts/compare_pytorch.sh puts PyTorch's DataLoader beside it. The settings are measured
 // in turn, round after round, and the median of the rounds counts.
-#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
-#include <iostream>
-#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "heddle/apps/bench_loader/host_slots.h"
+#include "heddle/apps/support/bench.h"
+#include "heddle/apps/support/flags.h"
+#include "heddle/apps/support/output_file.h"
 #include "heddle/apps/support/program.h"
+#include "heddle/core/error.h"
 #include "heddle/data/cifar10.h"
 #include "heddle/data/loader.h"
 #include "heddle/data/synthetic.h"
 
+namespace heddle::bench_loader {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int kMostWorkers = 256;
+
 struct Options {
-  std::string data;
+  std::string data, workers = "0,1,2,4,auto", ways = "plain,uint8,float", json;
   bool allow_small = false;
-  int64_t batch_size = 64;
-  std::vector<std::string> workers = {"0", "1", "2", "4", "auto"};
-  std::vector<std::string> ways = {"plain", "uint8", "float"};
+  int64_t batch_size = 64, rounds = 5;
   double seconds = 0.5;  // a measurement
-  int rounds = 5;
-  bool json = false;
 };
 
 struct Setting {
   std::string transform;
   std::string way;
   std::string workers;
-  std::unique_ptr<heddle::Loader> loader;
+  std::unique_ptr<Loader> loader;
   std::vector<double> rates;  // images a second, one a round
 };
 
-std::shared_ptr<const heddle::Dataset> open(const Options& options) {
-  if (!options.data.empty())
-    return std::make_shared<heddle::Cifar10>(
-        options.data, heddle::Split::kTrain,
-        heddle::Cifar10Options{.allow_small = options.allow_small});
-  return std::make_shared<heddle::Synthetic>(heddle::Split::kTrain);
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t comma = std::min(list.find(',', begin), list.size());
+    parts.push_back(list.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return parts;
 }
 
-Setting setting(const Options& options, const std::shared_ptr<const heddle::Dataset>& dataset,
+/// Throws where one part of the list is not allowed.
+template <class Allowed>
+void check_list(const std::string& list, Allowed allowed, const std::string& expected) {
+  for (const std::string& part : split(list))
+    if (!allowed(part))
+      throw UsageError(fmt::format("\"{}\" is not allowed, expected {} with commas between them",
+                                   list, expected));
+}
+
+/// The number, kAutoWorkers for "auto", and nothing that is neither.
+std::optional<int> workers_of(const std::string& text) {
+  if (text == "auto") return kAutoWorkers;
+  int workers = -1;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, workers);
+  if (error != std::errc() || stop != end || workers < 0 || workers > kMostWorkers) return {};
+  return workers;
+}
+
+void check_workers(const std::string& list) {
+  check_list(
+      list, [](const std::string& part) { return workers_of(part).has_value(); },
+      fmt::format("whole numbers from 0 to {} or auto", kMostWorkers));
+}
+
+void check_ways(const std::string& list) {
+  check_list(
+      list,
+      [](const std::string& way) { return way == "plain" || way == "uint8" || way == "float"; },
+      "plain, uint8 or float");
+}
+
+bool parse(const std::vector<std::string>& arguments, Options& o) {
+  apps::FlagSet flags("bench_loader",
+                      "Measures the data loader alone, in images a second. Settings run in turn.");
+  flags.text("--data", &o.data, "DIR",
+             "Folder of the CIFAR-10 binary files; without it, a generated set of that shape");
+  flags.toggle("--allow-small", &o.allow_small, "Accept data files with fewer than 10000 records");
+  flags.integer("--batch-size,--batch", &o.batch_size, 1, 65536, "Samples in a batch");
+  flags.text("--workers", &o.workers, "N,N,...", "Numbers of workers to measure, or auto",
+             check_workers);
+  flags.text("--ways", &o.ways, "WAY,WAY,...",
+             "plain: tensors on the CPU; uint8, float: the host's part of staging", check_ways);
+  flags.number("--seconds", &o.seconds, {.low = 0, .high = 3600},
+               "A measurement takes at least this long");
+  flags.integer("--rounds", &o.rounds, 1, 1000, "Measurements of each setting");
+  flags.text("--json", &o.json, "FILE",
+             "Write the figures there (-: to standard output, in place of the table)");
+  return flags.parse(arguments, HEDDLE_VERSION) == apps::ParseResult::kRun;
+}
+
+std::shared_ptr<const Dataset> open(const Options& options) {
+  if (options.data.empty()) return std::make_shared<Synthetic>(Split::kTrain);
+  return std::make_shared<Cifar10>(options.data, Split::kTrain,
+                                   Cifar10Options{.allow_small = options.allow_small});
+}
+
+Setting setting(const Options& options, const std::shared_ptr<const Dataset>& dataset,
                 const std::string& transform, const std::string& way, const std::string& workers) {
-  heddle::LoaderOptions loader{
-      .batch_size = options.batch_size,
-      .shuffle = true,
-      .workers = workers == "auto" ? heddle::kAutoWorkers : std::stoi(workers)};
+  LoaderOptions loader{
+      .batch_size = options.batch_size, .shuffle = true, .workers = workers_of(workers).value()};
   if (transform == "crop_flip") {
     loader.transform.crop_padding = 4;
     loader.transform.flip = true;
   }
   if (way != "plain") {
-    loader.make_ring = heddle::bench_loader::make_host_slots;
-    loader.staging = way == "uint8" ? heddle::Staging::kUint8 : heddle::Staging::kFloat;
+    loader.make_ring = make_host_slots;
+    loader.staging = way == "uint8" ? Staging::kUint8 : Staging::kFloat;
   }
-  return {transform, way, workers, std::make_unique<heddle::Loader>(dataset, loader), {}};
+  return {transform, way, workers, std::make_unique<Loader>(dataset, loader), {}};
 }
 
 std::vector<Setting> settings(const Options& options) {
   const auto dataset = open(options);
   std::vector<Setting> all;
   for (const char* const transform : {"normalize", "crop_flip"})
-    for (const std::string& workers : options.workers)
-      for (const std::string& way : options.ways)
+    for (const std::string& workers : split(options.workers))
+      for (const std::string& way : split(options.ways))
         all.push_back(setting(options, dataset, transform, way, workers));
   return all;
 }
 
 /// Images a second over whole epochs, starting and leaving them included, until the time is over.
-double measure(heddle::Loader& loader, double seconds) {
+double measure(Loader& loader, double seconds) {
   const auto start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   int64_t images = 0;
-  while (elapsed() < seconds)
-    for (const heddle::Batch& batch : loader) images += batch.size();
+  do {
+    for (const Batch& batch : loader) images += batch.size();
+  } while (elapsed() < seconds);
   return static_cast<double>(images) / elapsed();
 }
 
-nlohmann::json summary(const Setting& setting) {
+nlohmann::ordered_json to_json(const Setting& setting) {
   std::vector<double> sorted = setting.rates;
   std::sort(sorted.begin(), sorted.end());
   return {{"transform", setting.transform},
@@ -97,69 +158,42 @@ nlohmann::json summary(const Setting& setting) {
           {"highest", sorted.back()}};
 }
 
-void print(const std::vector<Setting>& all, const Options& options) {
-  nlohmann::json results = nlohmann::json::array();
-  for (const Setting& setting : all) results.push_back(summary(setting));
-  if (options.json) {
-    const nlohmann::json document = {{"batch_size", options.batch_size},
+void report(const std::vector<Setting>& all, const Options& options) {
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  bench::Table table({"transform", "way", "workers", "images/s", "lowest", "highest"});
+  for (const Setting& setting : all) {
+    results.push_back(to_json(setting));
+    const auto rate = [&](const char* key) {
+      return fmt::format("{:.0f}", results.back()[key].get<double>());
+    };
+    table.row({setting.transform, setting.way, setting.workers, rate("images_per_second"),
+               rate("lowest"), rate("highest")});
+  }
+  if (options.json != "-") table.print();
+  if (!options.json.empty())
+    bench::write_json(options.json, {{"batch_size", options.batch_size},
                                      {"rounds", options.rounds},
                                      {"data", options.data.empty() ? "synthetic" : options.data},
-                                     {"results", results}};
-    std::cout << document.dump(2) << '\n';
-    return;
-  }
-  fmt::print("{:<12} {:<6} {:>7} {:>12} {:>12} {:>12}\n", "transform", "way", "workers", "images/s",
-             "lowest", "highest");
-  for (const nlohmann::json& row : results)
-    fmt::print("{:<12} {:<6} {:>7} {:>12.0f} {:>12.0f} {:>12.0f}\n",
-               row["transform"].get<std::string>(), row["way"].get<std::string>(),
-               row["workers"].get<std::string>(), row["images_per_second"].get<double>(),
-               row["lowest"].get<double>(), row["highest"].get<double>());
+                                     {"results", std::move(results)}});
 }
 
-void add_flags(CLI::App& app, Options& options) {
-  app.add_option("--data", options.data,
-                 "folder with CIFAR-10's binary files; without it pictures are generated");
-  app.add_flag("--allow-small", options.allow_small, "accept files of fewer records");
-  app.add_option("--batch-size", options.batch_size, "samples a batch")
-      ->check(CLI::Range(1, 100'000))
-      ->capture_default_str();
-  app.add_option("--workers", options.workers, "numbers of workers to measure, or auto")
-      ->check(CLI::Range(0, 1024) | CLI::IsMember({"auto"}))
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--ways", options.ways, "plain, uint8 and float")
-      ->check(CLI::IsMember({"plain", "uint8", "float"}))
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--seconds", options.seconds, "at least this long a measurement")
-      ->check(CLI::Range(0.0, 3600.0))
-      ->capture_default_str();
-  app.add_option("--rounds", options.rounds, "measurements of each setting")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_flag("--json", options.json, "print JSON");
-}
-
-int run(int argc, char** argv) {
-  CLI::App app("Measures the data loader alone, in images a second.");
+int run(const std::vector<std::string>& arguments) {
   Options options;
-  add_flags(app, options);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  if (!parse(arguments, options)) return 0;
+  apps::check_output_file("--json", options.json);
   std::vector<Setting> all = settings(options);
-  for (Setting& setting : all) measure(*setting.loader, 0.01);  // one epoch to warm up
-  for (int round = 0; round < options.rounds; ++round)
+  for (Setting& setting : all) measure(*setting.loader, 0.0);  // one epoch to warm up
+  for (int64_t round = 0; round < options.rounds; ++round)
     for (Setting& setting : all) setting.rates.push_back(measure(*setting.loader, options.seconds));
-  print(all, options);
+  report(all, options);
   return 0;
 }
 
 }  // namespace
+}  // namespace heddle::bench_loader
 
 int main(int argc, char** argv) {
-  return heddle::apps::run_program("bench_loader", [&] { return run(argc, argv); });
+  return heddle::apps::run_program("bench_loader", [&] {
+    return heddle::bench_loader::run({argv + 1, argv + argc});
+  });
 }

@@ -6,6 +6,7 @@
 #include "heddle/apps/bench_step/sides.h"
 #include "heddle/apps/support/bench.h"
 #include "heddle/apps/support/flags.h"
+#include "heddle/apps/support/output_file.h"
 #include "heddle/apps/support/program.h"
 #include "heddle/core/memory.h"
 #include "heddle/kernels/host/isa.h"
@@ -133,6 +134,7 @@ nlohmann::ordered_json run_work(const StepWork& work, const Options& o) {
 int run(const std::vector<std::string>& arguments) {
   Options options;
   if (!parse(arguments, options)) return 0;
+  apps::check_output_file("--json", options.json);
   if (options.threads > 0) set_num_threads(static_cast<int>(options.threads));
   if (options.isa != "best") cpu::set_active_isa(cpu::parse_isa(options.isa));
   limit_onednn_to_active_isa();

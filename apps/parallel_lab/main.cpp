@@ -1,26 +1,15 @@
 // A laboratory of data parallelism: one training step over several replicas, as a timeline.
-#include <fstream>
 #include <iostream>
 
 #include "heddle/apps/parallel_lab/options.h"
 #include "heddle/apps/parallel_lab/picture.h"
 #include "heddle/apps/parallel_lab/report.h"
 #include "heddle/apps/support/flags.h"
+#include "heddle/apps/support/output_file.h"
 #include "heddle/apps/support/program.h"
 
 namespace heddle::lab {
 namespace {
-
-void write(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    std::cout << text << '\n';
-    return;
-  }
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  HEDDLE_CHECK(file.good(), "parallel_lab: cannot write {}", path);
-}
 
 int run(const std::vector<std::string>& arguments) {
   Options options;
@@ -29,14 +18,18 @@ int run(const std::vector<std::string>& arguments) {
                       "what each computes, copies and waits for. All times are simulated.");
   add_flags(flags, options);
   if (flags.parse(arguments, HEDDLE_VERSION) != apps::ParseResult::kRun) return 0;
+  apps::check_output_file("--json", options.json);
+  apps::check_output_file("--svg", options.svg);
   const Setup setup = make_setup(options);
   const Outcome outcome = simulate(setup);
   if (options.json != "-") std::cout << report_text(options, setup, outcome);
   if (!options.json.empty())
-    write(options.json, report_json(flags.values(), setup, outcome).dump(2));
+    apps::write_output_file("--json", options.json,
+                            report_json(flags.values(), setup, outcome).dump(2));
   if (!options.svg.empty())
-    write(options.svg,
-          timeline_svg(outcome, picture_title(options, setup), picture_subtitle(setup, outcome)));
+    apps::write_output_file(
+        "--svg", options.svg,
+        timeline_svg(outcome, picture_title(options, setup), picture_subtitle(setup, outcome)));
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "heddle/apps/support/output_file.h"
 #include "heddle/core/error.h"
 #include "heddle/core/version.h"
 #include "heddle/kernels/host/isa.h"
@@ -104,14 +105,7 @@ void Table::print() const {
 }
 
 void write_json(const std::string& path, const nlohmann::ordered_json& value) {
-  if (path == "-") {
-    fmt::print("{}\n", value.dump(2));
-    return;
-  }
-  std::ofstream file(path);
-  file << value.dump(2) << '\n';
-  file.close();
-  HEDDLE_CHECK(!file.fail(), "--json: cannot write \"{}\"", path);
+  apps::write_output_file("--json", path, value.dump(2));
 }
 
 nlohmann::ordered_json describe_machine() {

@@ -1,2 +1,0 @@
-find_package(CLI11 REQUIRED)
-target_link_libraries(${name}_uses INTERFACE CLI11::CLI11)

@@ -1,0 +1,82 @@
+// The measuring programs' command lines (CL-1): one line for what is wrong, before any measuring.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "heddle/tests/apps/small_data.h"
+#include "heddle/tests/support/catch.h"
+#include "heddle/tests/support/process.h"
+
+namespace heddle::test {
+namespace {
+
+ProcessResult run(const std::string& program, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), HEDDLE_BIN_FOLDER "/" + program);
+  return run_process(arguments);
+}
+
+void check_refused(const std::string& program, const std::vector<std::string>& arguments,
+                   int exit_code, const std::vector<std::string>& said) {
+  const ProcessResult result = run(program, arguments);
+  INFO(program << ": " << result.err);
+  CHECK(result.exit_code == exit_code);
+  CHECK(result.out.empty());
+  CHECK(result.err.starts_with(program + ": "));
+  CHECK(result.err.find('\n') == result.err.size() - 1);
+  for (const std::string& text : said) CHECK_THAT(result.err, ContainsSubstring(text));
+}
+
+const std::vector<std::string> kPrograms{"bench_kernels", "bench_loader", "bench_step",
+                                         "parallel_lab"};
+
+}  // namespace
+
+TEST_CASE("measuring programs refuse unknown flags and values with one line") {
+  for (const std::string& program : kPrograms) {
+    check_refused(program, {"--batch-siez", "64"}, 2,
+                  {"--batch-siez", "did you mean --batch-size"});
+    check_refused(program, {"--batch-size", "many"}, 2, {"--batch-size", "many", "whole number"});
+    check_refused(program, {"stray"}, 2, {"stray"});
+    const ProcessResult version = run(program, {"--version"});
+    CHECK(version.exit_code == 0);
+    CHECK(version.out == program + " " HEDDLE_TEST_VERSION "\n");
+  }
+  for (const char* workers : {"-1", "1,", "1,,2", "two", "1;2", "257", "99999999999"})
+    check_refused("bench_loader", {"--workers", workers}, 2, {"--workers", workers, "0 to 256"});
+  check_refused("bench_loader", {"--data", "/nowhere"}, 1, {"/nowhere"});
+}
+
+TEST_CASE("a file for figures that cannot be written is refused before they are measured") {
+  const TemporaryFolder folder;
+  for (const std::string& program : kPrograms) {
+    const std::string nowhere = folder / "nowhere/figures.json";
+    check_refused(program, {"--json", nowhere}, 1, {"--json " + nowhere, "cannot be written"});
+    check_refused(program, {"--json", folder.path()}, 1, {"is a folder"});
+  }
+  check_refused("bench_kernels", {"--roofline", folder / "no/f.svg"}, 1, {"--roofline"});
+  check_refused("parallel_lab", {"--svg", folder / "no/f.svg"}, 1, {"--svg"});
+  CHECK(std::filesystem::is_empty(folder.path()));
+}
+
+TEST_CASE("bench_loader measures every transform and number of workers") {
+  const TemporaryFolder folder;
+  write_small_cifar(folder / "data", 4, 6);
+  const std::vector<std::string> flags{
+      "--data", folder / "data", "--allow-small", "--seconds", "0", "--rounds",
+      "1",      "--workers",     "0,2",           "--json"};
+  std::vector<std::string> to_file = flags, to_output = flags;
+  to_file.push_back(folder / "f.json");
+  const ProcessResult table = run("bench_loader", to_file);
+  CHECK(table.exit_code == 0);
+  CHECK_THAT(table.out, ContainsSubstring("images/s") && ContainsSubstring("crop_flip"));
+  to_output.push_back("-");
+  for (const std::string& text :
+       {read_text(folder / "f.json"), run("bench_loader", to_output).out}) {
+    const auto results = nlohmann::json::parse(text)["results"];
+    REQUIRE(results.size() == 4);
+    CHECK(results[3]["transform"] == "crop_flip");
+    CHECK(results[3]["workers"] == 2);
+    CHECK(results[0]["images_per_second"] > 0.0);
+  }
+}
+
+}  // namespace heddle::test
