@@ -56,6 +56,7 @@ struct FlagSet::Flag {
   enum class Value { kNone, kOptional, kNeeded } value = Value::kNone;
   std::function<void(const std::string&)> set;  // throws UsageError
   std::function<nlohmann::json()> get;
+  nlohmann::json initial;
   const std::string& name() const { return names.front(); }
 };
 
@@ -110,6 +111,7 @@ void FlagSet::toggle(const std::string& names, bool* target, const std::string& 
   Flag& flag = add(names, help);
   flag.set = [target](const std::string& text) { *target = text == "true"; };
   flag.get = [target] { return nlohmann::json(*target); };
+  flag.initial = flag.get();
   app_->add_flag_callback(
           names, [target] { *target = true; }, help)
       ->group(group_);
@@ -124,8 +126,8 @@ void FlagSet::add_valued(const std::string& names, const std::string& value_name
   flag.get = std::move(get);
   CLI::Option* option = app_->add_option_function<std::string>(
       names, [&flag](const std::string& text) { flag.set(text); }, help);
-  const std::string initial = as_text(flag.get());
-  option->group(group_)->type_name(value_name)->default_str(initial);
+  flag.initial = flag.get();
+  option->group(group_)->type_name(value_name)->default_str(as_text(flag.initial));
 }
 
 void FlagSet::integer(const std::string& names, int64_t* target, int64_t low, int64_t high,
@@ -198,6 +200,7 @@ void FlagSet::optional_text(const std::string& names, bool* given, std::string* 
     *target = text;
   };
   flag.get = [target] { return nlohmann::json(*target); };
+  flag.initial = flag.get();
   app_->add_option_function<std::string>(
           names, [&flag](const std::string& text) { flag.set(text); }, help)
       ->expected(0, 1)
@@ -301,6 +304,17 @@ nlohmann::ordered_json FlagSet::values() const {
   nlohmann::ordered_json record;
   for (const auto& flag : flags_) record[key_of(flag->name())] = flag->get();
   return record;
+}
+
+std::vector<std::string> FlagSet::arguments(const std::set<std::string>& skip) const {
+  std::vector<std::string> result;
+  for (const auto& flag : flags_) {
+    const nlohmann::json value = flag->get();
+    if (value == flag->initial || skip.contains(flag->name())) continue;
+    result.push_back(flag->name());
+    if (flag->value != Flag::Value::kNone) result.push_back(as_text(value));
+  }
+  return result;
 }
 
 void FlagSet::restore(const nlohmann::ordered_json& record, const std::set<std::string>& free,

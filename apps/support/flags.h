@@ -63,6 +63,9 @@ class FlagSet {
 
   /// Every flag's value by its name without dashes ("batch_size").
   nlohmann::ordered_json values() const;
+  /// The arguments that give every flag but those in `skip` its present value; defaults are left
+  /// out.
+  std::vector<std::string> arguments(const std::set<std::string>& skip) const;
   /// Takes values over from a record, but for the flags in `skip` and keys that no flag has. A flag
   /// that was given stands where it is in `free`.
   /// Errors: UsageError naming both values where another flag was given and differs from the

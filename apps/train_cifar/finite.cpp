@@ -1,5 +1,7 @@
 #include "heddle/apps/train_cifar/finite.h"
 
+#include <cmath>
+
 #include "heddle/core/tape.h"
 #include "heddle/nn/ops.h"
 
@@ -16,6 +18,10 @@ std::string first_layer_not_finite(Module& model, const Tensor& images) {
       });
   model(images);
   return found.empty() ? "none (every layer's output is finite, the loss is not)" : found;
+}
+
+std::string describe_loss(double loss) {
+  return std::isnan(loss) ? "the loss is NaN" : "the loss is infinite";
 }
 
 void fail_step(int64_t step, const std::string& what, Module& model, const Tensor& images) {

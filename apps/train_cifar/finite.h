@@ -11,6 +11,9 @@ namespace heddle::train_cifar {
 /// output is not finite: "conv2 (Conv2d(32, 64, ...))". Says so where there is none.
 std::string first_layer_not_finite(Module& model, const Tensor& images);
 
+/// What is wrong with a loss that is not finite, for fail_step.
+std::string describe_loss(double loss);
+
 /// Ends the step after `step` others: says what happened, and the layer that first_layer_not_finite
 /// finds.
 [[noreturn]] void fail_step(int64_t step, const std::string& what, Module& model,

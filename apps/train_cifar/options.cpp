@@ -46,7 +46,8 @@ void declare_data(apps::FlagSet& flags, Options& o) {
   flags.group("Data");
   flags.text("--data", &o.data, "DIR",
              "Folder of the CIFAR-10 binary files; without it, a generated set of that shape");
-  flags.toggle("--download", &o.download, "Fetch the official archive into --data first");
+  flags.toggle("--download", &o.download,
+               "Fetch the official archive into --data first (default: cifar10)");
   flags.toggle("--allow-small", &o.allow_small,
                "Accept data files with fewer than 10000 records (for trials)");
   flags.integer("--limit", &o.limit, 1, kMany,
@@ -174,6 +175,11 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
        "--warmup contradicts --schedule one_cycle, which has its own rise (--peak-at)");
 }
 
+// Flags that say what this call does, and not what the run is.
+const std::set<std::string> kOfThisCall{"--download", "--summary",   "--out",
+                                        "--resume",   "--trace",     "--overwrite",
+                                        "--quiet",    "--eval-only", "--list-devices"};
+
 }  // namespace
 
 Device device_of(const Options& options) { return parse_devices(options.devices).front(); }
@@ -206,8 +212,14 @@ void check_options(const apps::FlagSet& flags, Options& o) {
   need(!(o.eval_only && o.overwrite), "--eval-only contradicts --overwrite");
   need_only_with(flags, {"--allow-small"}, !o.data.empty(), "--data");
   need(!(o.download && o.allow_small), "--download contradicts --allow-small");
-  if (o.download && o.data.empty()) o.data = "data";
+  if (o.download && o.data.empty()) o.data = "cifar10";
   if (o.optimizer == "adamw" && !flags.given("--weight-decay")) o.weight_decay = 0.01;
+}
+
+std::vector<std::string> command_of(const apps::FlagSet& flags, const Options& options) {
+  std::vector<std::string> command = flags.arguments(kOfThisCall);
+  command.insert(command.end(), {"--out", options.out});
+  return command;
 }
 
 void restore_options(apps::FlagSet& flags, Options& options,
@@ -215,9 +227,6 @@ void restore_options(apps::FlagSet& flags, Options& options,
   static const std::set<std::string> kFree{"--data",   "--allow-small", "--workers",
                                            "--epochs", "--devices",     "--threads",
                                            "--quiet",  "--save-every",  "--staging"};
-  static const std::set<std::string> kOfThisCall{"--download",  "--init",         "--summary",
-                                                 "--out",       "--resume",       "--overwrite",
-                                                 "--eval-only", "--list-devices", "--trace"};
   flags.restore(recorded, kFree, kOfThisCall, "the checkpoint");
   check_training(flags, options);
 }

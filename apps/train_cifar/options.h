@@ -86,4 +86,8 @@ DType dtype_of(const Options& options);
 void restore_options(apps::FlagSet& flags, Options& options,
                      const nlohmann::ordered_json& recorded);
 
+/// The arguments that make this run from its beginning, into `options.out`, however often it was
+/// resumed.
+std::vector<std::string> command_of(const apps::FlagSet& flags, const Options& options);
+
 }  // namespace heddle::train_cifar

@@ -83,8 +83,7 @@ StepResult ReplicatedStep::run(const Batch& batch, int64_t step, double lr_scale
   const DataParallel::Result result = parallel_.forward_backward(batch.parts, loss, scale);
   // With a scaler, what is not finite shows in the gradients.
   if (scaler_ == nullptr && !std::isfinite(result.loss))
-    fail_step(step, fmt::format("the loss is {}", result.loss), parallel_.module(),
-              images_of(batch));
+    fail_step(step, describe_loss(result.loss), parallel_.module(), images_of(batch));
   const bool taken = update();
   if (scaler_ != nullptr && scaler_->stuck())
     fail_where_stuck(*scaler_, step, parallel_.module(), images_of(batch));

@@ -36,11 +36,19 @@ std::string time_stamp() {
   return text;
 }
 
+/// Runs of one model that begin in the same second get numbers.
+std::string new_folder(const std::string& model) {
+  const std::string first = fmt::format("runs/{}-{}", model, time_stamp());
+  std::string folder = first;
+  for (int number = 2; fs::exists(folder); ++number) folder = fmt::format("{}-{}", first, number);
+  return folder;
+}
+
 /// A run in the making: what the steps below hand on to each other.
 struct Session {
   apps::FlagSet& flags;
   Options& options;
-  std::vector<std::string> command;
+  std::vector<std::string> command;          // that makes the run again
   std::optional<CheckpointFile> checkpoint;  // where resuming
   RunState state;
   FolderUse folder_use = FolderUse::kNew;
@@ -51,6 +59,8 @@ void open_checkpoint(Session& s) {
   Options& o = s.options;
   fs::path path = o.resume_file.empty() ? fs::path(o.out) : fs::path(o.resume_file);
   if (o.resume_file.empty() || fs::is_directory(path)) path /= "checkpoint.safetensors";
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) fail("--resume: there is no {}", path.string());
   s.checkpoint.emplace(path);
   restore_options(s.flags, o, s.checkpoint->record().at("settings"));
   s.state = run_state_from_json(s.checkpoint->record().at("state"));
@@ -58,12 +68,13 @@ void open_checkpoint(Session& s) {
   if (o.out.empty()) o.out = folder.string();
   const bool same = fs::exists(o.out) && fs::equivalent(o.out, folder);
   s.folder_use = same ? FolderUse::kResume : FolderUse::kNew;
+  s.command = command_of(s.flags, o);
 }
 
 void choose_folder(Session& s) {
   Options& o = s.options;
   if (o.overwrite) s.folder_use = FolderUse::kOverwrite;
-  if (o.out.empty()) o.out = fmt::format("runs/{}-{}", o.model, time_stamp());
+  if (o.out.empty()) o.out = new_folder(o.model);
   RunFolder::check(o.out, s.folder_use);
 }
 
@@ -133,7 +144,7 @@ int run(Session& s) {
   if (s.checkpoint) check_same_data(s, record.data);
   const std::unique_ptr<Module> model = make_model(o.model);
   model->to(device_of(o));
-  if (!o.init.empty()) load_weights(*model, o.init);
+  if (!o.init.empty() && !s.checkpoint) load_weights(*model, o.init);
   if (s.checkpoint && o.eval_only) s.checkpoint->restore(*model);
   if (!o.quiet) print_settings(s.flags, o, data, model->parameter_count());
   if (data.kind == "generated")

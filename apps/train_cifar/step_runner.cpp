@@ -38,7 +38,7 @@ std::vector<StepRunner::Part> StepRunner::forward_backward(const Batch& batch, i
     parts.push_back({loss.detach(), argmax(logits.detach(), 1), labels});
     // With a scaler, what is not finite shows in the gradients.
     if (!scaler_ && !std::isfinite(loss.item()))
-      fail_step(step, fmt::format("the loss is {}", loss.item()), model_, images);
+      fail_step(step, describe_loss(loss.item()), model_, images);
     const double share = static_cast<double>(size) / static_cast<double>(n);
     const Tensor weighed = n_parts == 1 ? loss : loss * share;
     (scaler_ ? scaler_->scale(weighed) : weighed).backward();

@@ -81,6 +81,18 @@ TEST_CASE("flags become a record and come back from it") {
                         ContainsSubstring("\"0.1\""));
 }
 
+TEST_CASE("flags become arguments that give them the same values") {
+  Settings first;
+  CHECK(first.flags.arguments({}).empty());
+  first.parse({"--count", "9", "--rate=0.1", "--loud", "--kind", "red", "--resume", "a file"});
+  const std::vector<std::string> arguments = first.flags.arguments({"--count"});
+  CHECK(arguments == std::vector<std::string>{"--rate", "0.1", "--loud", "--resume", "a file"});
+  Settings second;
+  second.parse(arguments);
+  CHECK((second.rate == 0.1 && second.loud && second.file == "a file"));
+  CHECK(second.count == 4);
+}
+
 TEST_CASE("a record with a value out of range is refused") {
   Settings s;
   s.parse({});

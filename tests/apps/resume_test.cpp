@@ -139,6 +139,29 @@ TEST_CASE("a finished run says so and stays as it is, and goes on with more epoc
   check_same_run(ground, "whole", "run");
 }
 
+TEST_CASE("the command in config.json makes a resumed run again, from its first weights") {
+  const TrainingGround ground;
+  REQUIRE(ground.train("weights", {"--epochs", "1", "--seed", "9"}).exit_code == 0);
+  const std::string init = ground / "weights/model.safetensors";
+  const std::vector<std::string> flags{"--init",      init,    "--optimizer",  "adamw",
+                                       "--epochs",    "1",     "--save-every", "5",
+                                       "--clip-norm", "0.125", "--lr",         "0.003"};
+  REQUIRE(ground.train("run", flags).exit_code == 0);
+  std::filesystem::remove(init);  // a resumed run has weights of its own
+  REQUIRE(ground.resume("run", {"--epochs", "2", "--quiet"}).exit_code == 0);
+  const auto config = nlohmann::json::parse(ground.read("run/config.json"));
+  CHECK(config["settings"]["init"] == init);
+  auto command = config["command"].get<std::vector<std::string>>();
+  REQUIRE(std::find(command.begin(), command.end(), "--resume") == command.end());
+  *(std::find(command.begin(), command.end(), "--out") + 1) = ground / "again";
+  REQUIRE(ground.train("weights", {"--epochs", "1", "--seed", "9", "--overwrite"}).exit_code == 0);
+  const ProcessResult again = run_train_cifar(command);
+  INFO(again.err);
+  CHECK(again.exit_code == 0);
+  CHECK(ground.metrics("again", "epoch").size() == 2);
+  check_same_run(ground, "run", "again");
+}
+
 TEST_CASE("a checkpoint file may be continued in another folder") {
   const TrainingGround ground;
   REQUIRE(ground.train("run", {"--epochs", "1"}).exit_code == 0);
