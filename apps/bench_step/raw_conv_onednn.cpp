@@ -36,6 +36,19 @@ dnnl::convolution_forward::primitive_desc forward_pd(const ConvDescs& d, bool re
                                                     d.dilation, d.padding, d.padding_after);
 }
 
+/// What batch-norm in training does to its running mean and variance.
+std::function<void()> running_averages(const dnnl::memory& mean, const dnnl::memory& variance,
+                                       int64_t channels) {
+  return [mean, variance, averages = std::vector<float>(2 * channels), channels]() mutable {
+    const auto* m = static_cast<const float*>(mean.get_data_handle());
+    const auto* v = static_cast<const float*>(variance.get_data_handle());
+    for (int64_t c = 0; c < channels; ++c) {
+      averages[c] += 0.1F * (m[c] - averages[c]);
+      averages[channels + c] += 0.1F * (v[c] - averages[channels + c]);
+    }
+  };
+}
+
 }  // namespace
 
 RawNet::Memory RawNet::relu_backward(const Memory& y, const Memory& dy) {
@@ -65,22 +78,11 @@ RawNet::Node RawNet::conv(const Memory& input, const Conv& spec) {
     const auto hint = forward_pd(d, false);
     const auto weight_pd = onednn::make_backward_pd<dnnl::convolution_backward_weights>(
         hint, kDirect, d.x, d.w, d.bias, d.y, d.stride, d.dilation, d.padding, d.padding_after);
-    const Memory dw = zeros(weight_pd.diff_weights_desc());
-    Arguments weight_arguments{{DNNL_ARG_SRC, in_layout(x, weight_pd.src_desc())},
-                               {DNNL_ARG_DIFF_DST, in_layout(dy, weight_pd.diff_dst_desc())},
-                               {DNNL_ARG_DIFF_WEIGHTS, dw}};
-    if (bias != nullptr) weight_arguments.emplace(DNNL_ARG_DIFF_BIAS, bias->gradient);
-    add_step(step_of(weight_pd, std::move(weight_arguments)));
-    store_gradient(w, dw);
+    add_weight_gradient(weight_pd, x, dy, w, bias);
     if (!spec.input_gradient) return Memory();
-
     const auto data_pd = onednn::make_backward_pd<dnnl::convolution_backward_data>(
         hint, kDirect, d.x, d.w, d.y, d.stride, d.dilation, d.padding, d.padding_after);
-    const Memory dx = zeros(data_pd.diff_src_desc());
-    add_step(step_of(data_pd, {{DNNL_ARG_DIFF_DST, in_layout(dy, data_pd.diff_dst_desc())},
-                               {DNNL_ARG_WEIGHTS, in_layout(w.value, data_pd.weights_desc())},
-                               {DNNL_ARG_DIFF_SRC, dx}}));
-    return dx;
+    return add_data_gradient(data_pd, dy, w);
   };
   return {y, backward};
 }
@@ -102,15 +104,7 @@ RawNet::Node RawNet::batch_norm(const Memory& x, bool relu) {
   if (relu) arguments.emplace(DNNL_ARG_WORKSPACE, workspace);
   add_step(step_of(pds.forward, std::move(arguments)));
   Step running;
-  running.plain = [mean, variance, averages = std::vector<float>(2 * channels),
-                   channels]() mutable {
-    const auto* m = static_cast<const float*>(mean.get_data_handle());
-    const auto* v = static_cast<const float*>(variance.get_data_handle());
-    for (int64_t c = 0; c < channels; ++c) {
-      averages[c] += 0.1F * (m[c] - averages[c]);
-      averages[channels + c] += 0.1F * (v[c] - averages[channels + c]);
-    }
-  };
+  running.plain = running_averages(mean, variance, channels);
   add_step(std::move(running));
 
   const auto backward = [this, pds, relu, x, mean, variance, workspace, &scale,

@@ -72,19 +72,10 @@ RawNet::Node RawNet::inner_product(const Memory& input, int64_t out, bool relu) 
     const auto hint = forward_pd(d, false);
     const auto weight_pd =
         onednn::make_backward_pd<dnnl::inner_product_backward_weights>(hint, d.x, d.w, d.bias, d.y);
-    const Memory dw = zeros(weight_pd.diff_weights_desc());
-    add_step(step_of(weight_pd, {{DNNL_ARG_SRC, in_layout(x, weight_pd.src_desc())},
-                                 {DNNL_ARG_DIFF_DST, in_layout(dy, weight_pd.diff_dst_desc())},
-                                 {DNNL_ARG_DIFF_WEIGHTS, dw},
-                                 {DNNL_ARG_DIFF_BIAS, bias.gradient}}));
-    store_gradient(w, dw);
+    add_weight_gradient(weight_pd, x, dy, w, &bias);
     const auto data_pd =
         onednn::make_backward_pd<dnnl::inner_product_backward_data>(hint, d.x, d.w, d.y);
-    const Memory dx = zeros(data_pd.diff_src_desc());
-    add_step(step_of(data_pd, {{DNNL_ARG_DIFF_DST, in_layout(dy, data_pd.diff_dst_desc())},
-                               {DNNL_ARG_WEIGHTS, in_layout(w.value, data_pd.weights_desc())},
-                               {DNNL_ARG_DIFF_SRC, dx}}));
-    return dx;
+    return add_data_gradient(data_pd, dy, w);
   };
   return {y, backward};
 }
@@ -97,80 +88,96 @@ RawNet::Memory RawNet::flat(const Memory& x) {
   return seen_as(ordered, onednn::describe({dims[0], features_of(dims)}, dtype_, Tag::ab));
 }
 
+/// A row-major layer: in each direction the faster of inner product and matmul.
+struct RawNet::PlainLinear {
+  Descs d;
+  Memory x, y;
+  Parameter *w, *bias;
+  int64_t rows, out;
+  bool relu;
+};
+
 RawNet::Node RawNet::plain_linear(const Memory& input, int64_t out, bool relu) {
   const auto x_dims = dims_of(input.get_desc());
   const int64_t rows = x_dims[0], in = features_of(x_dims);
   const Descs d{
       onednn::describe({rows, in}, dtype_, Tag::ab), onednn::describe({out, in}, dtype_, Tag::ab),
       onednn::describe({rows, out}, dtype_, Tag::ab), onednn::describe({out}, dtype_, Tag::a)};
-  const Desc w_transposed = onednn::describe({in, out}, dtype_, Tag::ba);
-  const Desc bias_row = onednn::describe({1, out}, dtype_, Tag::ab);
   const float scale = 1.0F / std::sqrt(static_cast<float>(in));
   Parameter& w = parameter(d.w, d.w, dtype_, scale);
   Parameter& bias = parameter(d.bias, d.bias, dtype_, scale);
-  const Memory x = flat(input), y = zeros(d.y);
-  const auto by_inner_product = [&] {
-    return std::vector{step_of(forward_pd(d, relu), {{DNNL_ARG_SRC, x},
-                                                     {DNNL_ARG_WEIGHTS, w.value},
-                                                     {DNNL_ARG_BIAS, bias.value},
-                                                     {DNNL_ARG_DST, y}})};
-  };
-  const auto by_matmul = [&] {
-    const auto attr = relu ? onednn::attributes_with_relu(0.0F) : onednn::attributes();
-    return std::vector{
-        step_of(onednn::make_pd<dnnl::matmul>(attr, d.x, w_transposed, bias_row, d.y),
-                {{DNNL_ARG_SRC, x},
-                 {DNNL_ARG_WEIGHTS, seen_as(w.value, w_transposed)},
-                 {DNNL_ARG_BIAS, seen_as(bias.value, bias_row)},
-                 {DNNL_ARG_DST, y}})};
-  };
-  add_fastest({by_inner_product, by_matmul});
+  const PlainLinear layer{d, flat(input), zeros(d.y), &w, &bias, rows, out, relu};
+  plain_forward(layer);
 
-  const auto backward = [this, d, relu, x, y, &w, &bias, rows, in, out,
-                         x_dims](const Memory& output_gradient) {
-    Memory dy = in_layout(output_gradient, d.y);
-    if (relu) dy = relu_backward(y, dy);
-    const auto hint = forward_pd(d, false);
-    const Memory dx = zeros(d.x);
-    add_fastest({[&] {
-                   const auto pd = onednn::make_backward_pd<dnnl::inner_product_backward_weights>(
-                       hint, d.x, d.w, d.bias, d.y);
-                   return std::vector{step_of(pd, {{DNNL_ARG_SRC, x},
-                                                   {DNNL_ARG_DIFF_DST, dy},
-                                                   {DNNL_ARG_DIFF_WEIGHTS, w.gradient},
-                                                   {DNNL_ARG_DIFF_BIAS, bias.gradient}})};
-                 },
-                 [&] {
-                   const Desc transposed = onednn::describe({out, rows}, dtype_, Tag::ba);
-                   const auto pd =
-                       onednn::make_pd<dnnl::matmul>(onednn::attributes(), transposed, d.x, d.w);
-                   Step sum;
-                   sum.plain = [dy, db = bias.gradient, rows, out, dtype = dtype_] {
-                     dtype == DType::kBFloat16 ? sum_rows<BFloat16>(dy, db, rows, out)
-                                               : sum_rows<float>(dy, db, rows, out);
-                   };
-                   return std::vector{step_of(pd, {{DNNL_ARG_SRC, seen_as(dy, transposed)},
-                                                   {DNNL_ARG_WEIGHTS, x},
-                                                   {DNNL_ARG_DST, w.gradient}}),
-                                      sum};
-                 }});
-    add_fastest(
-        {[&] {
-           const auto pd =
-               onednn::make_backward_pd<dnnl::inner_product_backward_data>(hint, d.x, d.w, d.y);
-           return std::vector{step_of(
-               pd,
-               {{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, w.value}, {DNNL_ARG_DIFF_SRC, dx}})};
-         },
-         [&] {
-           const auto pd = onednn::make_pd<dnnl::matmul>(onednn::attributes(), d.y, d.w, d.x);
-           return std::vector{
-               step_of(pd, {{DNNL_ARG_SRC, dy}, {DNNL_ARG_WEIGHTS, w.value}, {DNNL_ARG_DST, dx}})};
-         }});
-    (void)in;
+  const auto backward = [this, layer, x_dims](const Memory& output_gradient) {
+    Memory dy = in_layout(output_gradient, layer.d.y);
+    if (layer.relu) dy = relu_backward(layer.y, dy);
+    plain_weight_gradient(layer, dy);
+    const Memory dx = zeros(layer.d.x);
+    plain_data_gradient(layer, dy, dx);
     return x_dims.size() == 2 ? dx : seen_as(dx, onednn::describe(x_dims, dtype_, Tag::nhwc));
   };
-  return {y, backward};
+  return {layer.y, backward};
+}
+
+void RawNet::plain_forward(const PlainLinear& l) {
+  const auto by_inner_product = [&] {
+    return std::vector{step_of(forward_pd(l.d, l.relu), {{DNNL_ARG_SRC, l.x},
+                                                         {DNNL_ARG_WEIGHTS, l.w->value},
+                                                         {DNNL_ARG_BIAS, l.bias->value},
+                                                         {DNNL_ARG_DST, l.y}})};
+  };
+  const auto by_matmul = [&] {
+    const auto attr = l.relu ? onednn::attributes_with_relu(0.0F) : onednn::attributes();
+    const Desc transposed = onednn::describe({features_of(dims_of(l.d.x)), l.out}, dtype_, Tag::ba);
+    const Desc bias_row = onednn::describe({1, l.out}, dtype_, Tag::ab);
+    const auto pd = onednn::make_pd<dnnl::matmul>(attr, l.d.x, transposed, bias_row, l.d.y);
+    return std::vector{step_of(pd, {{DNNL_ARG_SRC, l.x},
+                                    {DNNL_ARG_WEIGHTS, seen_as(l.w->value, transposed)},
+                                    {DNNL_ARG_BIAS, seen_as(l.bias->value, bias_row)},
+                                    {DNNL_ARG_DST, l.y}})};
+  };
+  add_fastest({by_inner_product, by_matmul});
+}
+
+void RawNet::plain_weight_gradient(const PlainLinear& l, const Memory& dy) {
+  const auto by_inner_product = [&] {
+    const auto pd = onednn::make_backward_pd<dnnl::inner_product_backward_weights>(
+        forward_pd(l.d, false), l.d.x, l.d.w, l.d.bias, l.d.y);
+    return std::vector{step_of(pd, {{DNNL_ARG_SRC, l.x},
+                                    {DNNL_ARG_DIFF_DST, dy},
+                                    {DNNL_ARG_DIFF_WEIGHTS, l.w->gradient},
+                                    {DNNL_ARG_DIFF_BIAS, l.bias->gradient}})};
+  };
+  const auto by_matmul = [&] {
+    const Desc transposed = onednn::describe({l.out, l.rows}, dtype_, Tag::ba);
+    const auto pd = onednn::make_pd<dnnl::matmul>(onednn::attributes(), transposed, l.d.x, l.d.w);
+    Step sum;
+    sum.plain = [dy, db = l.bias->gradient, rows = l.rows, out = l.out, dtype = dtype_] {
+      dtype == DType::kBFloat16 ? sum_rows<BFloat16>(dy, db, rows, out)
+                                : sum_rows<float>(dy, db, rows, out);
+    };
+    return std::vector{step_of(pd, {{DNNL_ARG_SRC, seen_as(dy, transposed)},
+                                    {DNNL_ARG_WEIGHTS, l.x},
+                                    {DNNL_ARG_DST, l.w->gradient}}),
+                       sum};
+  };
+  add_fastest({by_inner_product, by_matmul});
+}
+
+void RawNet::plain_data_gradient(const PlainLinear& l, const Memory& dy, const Memory& dx) {
+  const auto by_inner_product = [&] {
+    const auto pd = onednn::make_backward_pd<dnnl::inner_product_backward_data>(
+        forward_pd(l.d, false), l.d.x, l.d.w, l.d.y);
+    return std::vector{step_of(
+        pd, {{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, l.w->value}, {DNNL_ARG_DIFF_SRC, dx}})};
+  };
+  const auto by_matmul = [&] {
+    const auto pd = onednn::make_pd<dnnl::matmul>(onednn::attributes(), l.d.y, l.d.w, l.d.x);
+    return std::vector{
+        step_of(pd, {{DNNL_ARG_SRC, dy}, {DNNL_ARG_WEIGHTS, l.w->value}, {DNNL_ARG_DST, dx}})};
+  };
+  add_fastest({by_inner_product, by_matmul});
 }
 
 }  // namespace heddle::bench

@@ -82,8 +82,18 @@ class RawNet {
   /// A trained tensor: `plain` describes it in row-major order, `stored` as it is kept.
   Parameter& parameter(const Desc& plain, const Desc& stored, DType dtype, float scale);
   void store_gradient(Parameter& parameter, const Memory& gradient);
+  /// The backward steps of a layer with weights, in the layouts that `pd` asks for.
+  template <class PrimitiveDesc>
+  void add_weight_gradient(const PrimitiveDesc& pd, const Memory& x, const Memory& dy, Parameter& w,
+                           const Parameter* bias);
+  template <class PrimitiveDesc>
+  Memory add_data_gradient(const PrimitiveDesc& pd, const Memory& dy, const Parameter& w);
   Node inner_product(const Memory& x, int64_t out, bool relu);
+  struct PlainLinear;  // the parts of plain_linear
   Node plain_linear(const Memory& x, int64_t out, bool relu);
+  void plain_forward(const PlainLinear& layer);
+  void plain_weight_gradient(const PlainLinear& layer, const Memory& dy);
+  void plain_data_gradient(const PlainLinear& layer, const Memory& dy, const Memory& dx);
   void adam_step(Parameter& parameter, int64_t step) const;
 
   DType dtype_;

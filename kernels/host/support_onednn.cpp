@@ -23,6 +23,31 @@ PlanCache& plan_cache() {
   return cache;
 }
 
+/// Hands out the pieces of one block, each from a cache line on.
+class Pieces {
+ public:
+  explicit Pieces(char* begin) : next_(begin) {}
+  void* take(size_t bytes) {
+    char* const piece = next_;
+    next_ += padded(bytes);
+    return piece;
+  }
+
+ private:
+  char* next_;
+};
+
+dnnl::memory memory_at(const dnnl::memory::desc& desc, const void* data) {
+  return {desc, engine(), const_cast<void*>(data)};
+}
+
+dnnl::memory bytes_at(size_t bytes, void* data) {
+  return memory_at({{static_cast<dnnl::memory::dim>(bytes)},
+                    dnnl::memory::data_type::u8,
+                    dnnl::memory::format_tag::a},
+                   data);
+}
+
 std::unique_ptr<const Plan> build_plan(const std::function<Plan()>& build) {
   try {
     return std::make_unique<const Plan>(build());
@@ -109,35 +134,26 @@ void Plan::run(std::initializer_list<const void*> pointers) const {
   for (const Operand& operand : operands_)
     if (operand.reorder) bytes += padded(operand.wanted.get_size());
   const cpu::Scratch scratch(static_cast<int64_t>(bytes));
-  char* free_space = scratch.as<char>();
-  const auto take = [&](size_t size) {
-    char* space = free_space;
-    free_space += padded(size);
-    return space;
-  };
-  const auto scratch_memory = [&](const dnnl::memory::desc& desc, void* data) {
-    return dnnl::memory(desc, engine(), data);
-  };
-  void* const reorder_space = take(reorder_scratch_);
+  Pieces pieces(scratch.as<char>());
+  void* const reorder_space = pieces.take(reorder_scratch_);
   std::unordered_map<int, dnnl::memory> arguments;
-  arguments.emplace(DNNL_ARG_SCRATCHPAD, scratch_memory(scratchpad_, take(scratchpad_.get_size())));
+  arguments.emplace(DNNL_ARG_SCRATCHPAD,
+                    memory_at(scratchpad_, pieces.take(scratchpad_.get_size())));
   std::vector<std::pair<const Operand*, dnnl::memory>> results;
   const auto run_reorder = [&](const Operand& operand, dnnl::memory from, dnnl::memory to) {
-    const dnnl::memory::desc space({static_cast<dnnl::memory::dim>(operand.reorder_scratch)},
-                                   dnnl::memory::data_type::u8, dnnl::memory::format_tag::a);
-    operand.reorder.execute(stream(),
-                            {{DNNL_ARG_FROM, from},
-                             {DNNL_ARG_TO, to},
-                             {DNNL_ARG_SCRATCHPAD, scratch_memory(space, reorder_space)}});
+    operand.reorder.execute(
+        stream(), {{DNNL_ARG_FROM, from},
+                   {DNNL_ARG_TO, to},
+                   {DNNL_ARG_SCRATCHPAD, bytes_at(operand.reorder_scratch, reorder_space)}});
   };
   const void* const* pointer = pointers.begin();
   for (const Operand& operand : operands_) {
-    const dnnl::memory stored(operand.stored, engine(), const_cast<void*>(*pointer++));
+    const dnnl::memory stored = memory_at(operand.stored, *pointer++);
     if (!operand.reorder) {
       arguments.emplace(operand.arg, stored);
       continue;
     }
-    const dnnl::memory wanted = scratch_memory(operand.wanted, take(operand.wanted.get_size()));
+    const dnnl::memory wanted = memory_at(operand.wanted, pieces.take(operand.wanted.get_size()));
     arguments.emplace(operand.arg, wanted);
     if (operand.is_output) {
       results.emplace_back(&operand, stored);
