@@ -57,7 +57,7 @@ TEST_CASE("safetensors: a good file is read") {
   CHECK(scalars.entries.size() == 2);
 }
 
-TEST_CASE("safetensors: short and overlong files are refused with what was found and expected") {
+TEST_CASE("safetensors: short and overlong files are refused with both sizes (CK-1)") {
   const std::string good = file_of(kGoodHeader, kData);
   check_refused(good.substr(0, 75), "found 12 bytes of data, expected 16");
   check_refused(good.substr(0, 3), "found 3 bytes, expected at least 8");
@@ -67,7 +67,7 @@ TEST_CASE("safetensors: short and overlong files are refused with what was found
                 "found 32 bytes after the length of the header, expected at least 55");
 }
 
-TEST_CASE("safetensors: the length of the header is not trusted") {
+TEST_CASE("safetensors: the length of the header is not trusted (CK-1)") {
   const std::string body = kGoodHeader + kData;
   check_refused(std::string(8, '\xFF'), "18446744073709551615 bytes, expected at most 100000000");
   check_refused(little_endian(uint64_t{1} << 63) + body, "expected at most 100000000");
@@ -77,7 +77,7 @@ TEST_CASE("safetensors: the length of the header is not trusted") {
   check_refused(file_of(" " + kGoodHeader, kData), "does not start with '{'");
 }
 
-TEST_CASE("safetensors: offsets and shapes that disagree are refused") {
+TEST_CASE("safetensors: offsets and shapes that disagree are refused (CK-1)") {
   check_refused_header("{" + tensor("w", "[4]", "[0,12]") + "}",
                        "found data_offsets [0, 12], expected 16 bytes");
   check_refused_header("{" + tensor("w", "[4]", "[16,0]") + "}", "found data_offsets [16, 0]");
@@ -94,7 +94,7 @@ TEST_CASE("safetensors: offsets and shapes that disagree are refused") {
   check_refused_header("{" + tensor("w", "[4]", "[0,16]", "F8_E4M3") + "}", "found dtype F8_E4M3");
 }
 
-TEST_CASE("safetensors: overlaps, gaps and repeated names are refused") {
+TEST_CASE("safetensors: overlaps, gaps and repeated names are refused (CK-1)") {
   const std::string a = tensor("a", "[2]", "[0,8]");
   check_refused_header("{" + a + "," + tensor("b", "[3]", "[4,16]") + "}",
                        "begins at 4, expected 8");

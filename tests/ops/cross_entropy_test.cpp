@@ -88,7 +88,7 @@ TEST_CASE("cross_entropy follows its oracle for odd sizes", "[device][cross_entr
   }
 }
 
-TEST_CASE("cross_entropy takes far-apart logits", "[device][cross_entropy]") {
+TEST_CASE("NU-2, cross_entropy takes far-apart logits", "[device][cross_entropy]") {
   using Floats = std::vector<float>;
   for_each_isa([] {
     const auto equal = run({-300, -300, -300, -300}, {0});
@@ -103,7 +103,7 @@ TEST_CASE("cross_entropy takes far-apart logits", "[device][cross_entropy]") {
   });
 }
 
-TEST_CASE("cross_entropy refuses labels outside of the classes and then works",
+TEST_CASE("NU-3, cross_entropy refuses labels outside of the classes and then works",
           "[device][cross_entropy]") {
   const auto with = [](std::vector<int64_t> labels, int64_t ignore) {
     // On a device the label is found when the loss is read.
@@ -118,7 +118,7 @@ TEST_CASE("cross_entropy refuses labels outside of the classes and then works",
   CHECK(with({1, 0, 4}, kIgnore) == Approx(std::log(5.0)));
 }
 
-TEST_CASE("cross_entropy leaves ignored rows out of the mean", "[device][cross_entropy]") {
+TEST_CASE("NU-3, cross_entropy leaves ignored rows out of the mean", "[device][cross_entropy]") {
   const auto some = run({0, 0, 0, 0, 0, 0}, {0, kIgnore, 1});
   CHECK(some.first[0] == Approx(0.693147).epsilon(1e-6));
   check_floats(some.second, {-0.25F, 0.25F, 0, 0, 0.25F, -0.25F});
