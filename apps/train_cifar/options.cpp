@@ -176,9 +176,9 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
 }
 
 // Flags that say what this call does, and not what the run is.
-const std::set<std::string> kOfThisCall{"--download", "--summary",   "--out",
-                                        "--resume",   "--trace",     "--overwrite",
-                                        "--quiet",    "--eval-only", "--list-devices"};
+const std::set<std::string> kOfThisCall{"--download",     "--summary",   "--out",
+                                        "--resume",       "--overwrite", "--trace",
+                                        "--list-devices", "--eval-only"};
 
 }  // namespace
 

@@ -15,6 +15,7 @@ using test::random_values;
 using test::SettingsGuard;
 using testing::each_conv2d_product;
 using testing::on_test_device;
+using testing::test_device;
 
 int64_t out_size(int64_t in, int64_t k, int64_t stride, int64_t pad, int64_t dilation) {
   return (in + 2 * pad - dilation * (k - 1) - 1) / stride + 1;
