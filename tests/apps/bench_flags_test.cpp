@@ -42,6 +42,7 @@ TEST_CASE("measuring programs refuse unknown flags and values with one line") {
   }
   for (const char* workers : {"-1", "1,", "1,,2", "two", "1;2", "257", "99999999999"})
     check_refused("bench_loader", {"--workers", workers}, 2, {"--workers", workers, "0 to 256"});
+  check_refused("bench_loader", {"--ways", "plain,uint4"}, 2, {"--ways", "uint4", "uint8"});
   check_refused("bench_loader", {"--data", "/nowhere"}, 1, {"/nowhere"});
 }
 
@@ -61,8 +62,8 @@ TEST_CASE("bench_loader measures every transform and number of workers") {
   const TemporaryFolder folder;
   write_small_cifar(folder / "data", 4, 6);
   const std::vector<std::string> flags{
-      "--data", folder / "data", "--allow-small", "--seconds", "0", "--rounds",
-      "1",      "--workers",     "0,2",           "--json"};
+      "--data", folder / "data", "--allow-small", "--seconds", "0",     "--rounds",
+      "1",      "--workers",     "0,auto",        "--ways",    "plain", "--json"};
   std::vector<std::string> to_file = flags, to_output = flags;
   to_file.push_back(folder / "f.json");
   const ProcessResult table = run("bench_loader", to_file);
@@ -74,7 +75,7 @@ TEST_CASE("bench_loader measures every transform and number of workers") {
     const auto results = nlohmann::json::parse(text)["results"];
     REQUIRE(results.size() == 4);
     CHECK(results[3]["transform"] == "crop_flip");
-    CHECK(results[3]["workers"] == 2);
+    CHECK(results[3]["workers"] == "auto");
     CHECK(results[0]["images_per_second"] > 0.0);
   }
 }
