@@ -41,6 +41,8 @@ const std::vector<Row> kRows = {
     {1, 1, 1, 1, 1, 1, 1},
     {2, 3, 8, 8, 32, 3, 3, 1, 1, 1, 1},            // the first layer's kind
     {3, 3, 9, 7, 5, 3, 3, 2, 2, 1, 1},             // few channels, with a stride
+    {2, 3, 7, 11, 64, 3, 3, 1, 1, 1, 1},           // few channels, pairs of panels
+    {1, 8, 9, 9, 64, 7, 7, 2, 1, 3, 3},            // the same, sums in several blocks
     {2, 1, 11, 13, 7, 5, 3, 2, 1, 2, 0},           // not square in anything
     {2, 32, 8, 8, 64, 3, 3, 1, 1, 1, 1},           // whole vectors
     {1, 64, 6, 6, 32, 3, 3, 1, 1, 1, 1},           //

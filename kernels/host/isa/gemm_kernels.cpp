@@ -33,9 +33,24 @@ HEDDLE_ISA_INLINE void clear(Accumulators<T, R, V>& sum) {
     for (int j = 0; j < V; ++j) sum.v[r][j] = Vector<T>{};
 }
 
-/// sum[r] += a[r] * b for one k. `a_at(r)` is the value of row r.
+/// sum[r] += a[r] * b for one k. `a_at(r)` is the value of row r. Columns past those of one panel
+/// are `b_panel` behind.
 template <class T, int R, int V, class AAt>
-HEDDLE_ISA_INLINE void multiply_add(Accumulators<T, R, V>& sum, const T* b, const AAt& a_at) {
+HEDDLE_ISA_INLINE void multiply_add(Accumulators<T, R, V>& sum, const T* b, int64_t b_panel,
+                                    const AAt& a_at) {
+  if constexpr (V > kVectors) {
+    Vector<T> a[R];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) a[r] = splat(a_at(r));
+#pragma GCC unroll 4
+    for (int j = 0; j < V; ++j) {
+      const T* const at = b + (j < kVectors ? 0 : b_panel) + j % kVectors * kLanes<T>;
+      const Vector<T> values = load(at);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) sum.v[r][j] = fma(a[r], values, sum.v[r][j]);
+    }
+    return;
+  }
   Vector<T> row[V];
 #pragma GCC unroll 4
   for (int j = 0; j < V; ++j) row[j] = load(b + j * kLanes<T>);
@@ -144,7 +159,7 @@ HEDDLE_ISA_INLINE void store_tile(Accumulators<T, R, V>& sum, const Epilogue<T>&
 /// One segment whose rows are `stride` apart: an address of every third row stays in a register.
 template <class T, int R, int V>
 HEDDLE_ISA_INLINE void multiply_dense(Accumulators<T, R, V>& sum, const T* b, int64_t b_row,
-                                      const T* a, int64_t stride, int64_t length) {
+                                      int64_t b_panel, const T* a, int64_t stride, int64_t length) {
   constexpr int kBases = (R + 2) / 3;
   const T* base[kBases];
 #pragma GCC unroll 8
@@ -152,7 +167,8 @@ HEDDLE_ISA_INLINE void multiply_dense(Accumulators<T, R, V>& sum, const T* b, in
 #pragma GCC unroll 2
   for (int64_t k = 0; k < length; ++k, b += b_row) {
     multiply_add(
-        sum, b, [&](int r) __attribute__((always_inline)) { return base[r / 3][r % 3 * stride]; });
+        sum, b,
+        b_panel, [&](int r) __attribute__((always_inline)) { return base[r / 3][r % 3 * stride]; });
 #pragma GCC unroll 8
     for (int i = 0; i < kBases; ++i) ++base[i];
   }
@@ -164,11 +180,13 @@ void rows_tile_of(const RowsTile<T>& tile) {
   clear(sum);
   const int64_t length = tile.length;
   const int64_t b_row = tile.b_row;
+  const int64_t b_panel = tile.b_panel;
   for (int64_t i = 0; i < tile.segments; ++i) {
     const int64_t segment = tile.which[i];
     const T* b = tile.b + segment * length * b_row;
     if (tile.a_row != 0) {
-      multiply_dense(sum, b, b_row, tile.a[segment * kRows] + tile.a_offset, tile.a_row, length);
+      multiply_dense(sum, b, b_row, b_panel, tile.a[segment * kRows] + tile.a_offset, tile.a_row,
+                     length);
       continue;
     }
     const T* a[R];
@@ -176,7 +194,7 @@ void rows_tile_of(const RowsTile<T>& tile) {
     for (int r = 0; r < R; ++r) a[r] = tile.a[segment * kRows + r] + tile.a_offset;
     for (int64_t k = 0; k < length; ++k, b += b_row)
       multiply_add(
-          sum, b, [&](int r) __attribute__((always_inline)) { return a[r][k]; });
+          sum, b, b_panel, [&](int r) __attribute__((always_inline)) { return a[r][k]; });
   }
   T* c[R];  // read before the first store, which could change them
 #pragma GCC unroll 16
@@ -193,7 +211,8 @@ void outer_tile_of(const OuterTile<T>& tile) {
   for (int64_t k = 0; k < tile.depth; ++k) {
     const T* a = tile.a[k] + tile.a_offset;
     multiply_add(
-        sum, tile.b[k] + tile.b_offset, [&](int r) __attribute__((always_inline)) { return a[r]; });
+        sum, tile.b[k] + tile.b_offset,
+        0, [&](int r) __attribute__((always_inline)) { return a[r]; });
   }
   T* const c = tile.c;  // read before the first store, which could change them
   const int64_t stride = tile.c_stride;
@@ -211,6 +230,7 @@ void rows_tile_by(const RowsTile<T>& tile) {
 
 template <class T>
 void rows_tile(const RowsTile<T>& tile) {
+  if (tile.b_panel != 0) return rows_tile_by<T, 2 * kVectors, kRows / 2>(tile);
   tile.cols > kLanes<T> ? rows_tile_by<T, kVectors>(tile) : rows_tile_by<T, 1>(tile);
 }
 

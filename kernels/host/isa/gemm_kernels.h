@@ -24,7 +24,9 @@ struct RowsTile {
   int64_t a_offset;    // added to each pointer of a
   int64_t rows, cols;  // at most mr, nr
   bool accumulate, relu;
-  int64_t a_row;  // distance of the rows of a where it is the same for all; or 0
+  int64_t a_row;    // distance of the rows of a where it is the same for all; or 0
+  int64_t b_panel;  // distance of a second panel of columns; or 0. With it the tile has 2 nr
+                    // columns and at most mr / 2 rows
 };
 
 /// c[row][col] = [c +] sum over k of a[k][row] * b[k][col]: both operands as they lie in memory,
