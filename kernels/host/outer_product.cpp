@@ -24,19 +24,24 @@ void copy_columns(const OuterProduct<T>& product, int64_t col, int64_t nr, T* co
 template <class T>
 void add_outer(const OuterProduct<T>& product, T* copies, const T** pointers) {
   const GemmKernels<T>& kernels = gemm_kernels<T>();
-  const int64_t tiles = (product.rows + kernels.mr - 1) / kernels.mr;
+  const int64_t half = kernels.mr / 2;
+  // Low, wide tiles where they leave no row over: the nine values of a 3x3 filter's row.
+  const bool wide = product.rows % kernels.mr == half && product.cols % (2 * kernels.nr) == 0;
+  const int64_t mr = wide ? half : kernels.mr;
+  const int64_t nr = wide ? 2 * kernels.nr : kernels.nr;
+  const int64_t tiles = (product.rows + mr - 1) / mr;
   const int64_t step = tiles == 0 ? 1 : (product.rows + tiles - 1) / tiles;  // of even height
-  for (int64_t col = 0; col < product.cols; col += kernels.nr) {
+  for (int64_t col = 0; col < product.cols; col += nr) {
     OuterTile<T> tile{};
     tile.c_stride = product.stride;
     tile.a = product.a;
     tile.b = product.b;
     tile.b_offset = product.b_offset + col;
     tile.depth = product.depth;
-    tile.cols = std::min(kernels.nr, product.cols - col);
+    tile.cols = std::min(nr, product.cols - col);
     tile.accumulate = product.accumulate;
-    if (tile.cols < kernels.nr) {
-      copy_columns(product, col, kernels.nr, copies, pointers);
+    if (tile.cols < nr) {
+      copy_columns(product, col, nr, copies, pointers);
       tile.b = pointers;
       tile.b_offset = 0;
     }

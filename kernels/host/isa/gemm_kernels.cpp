@@ -212,7 +212,7 @@ void outer_tile_of(const OuterTile<T>& tile) {
     const T* a = tile.a[k] + tile.a_offset;
     multiply_add(
         sum, tile.b[k] + tile.b_offset,
-        0, [&](int r) __attribute__((always_inline)) { return a[r]; });
+        kCols<T>, [&](int r) __attribute__((always_inline)) { return a[r]; });
   }
   T* const c = tile.c;  // read before the first store, which could change them
   const int64_t stride = tile.c_stride;
@@ -242,6 +242,7 @@ void outer_tile_by(const OuterTile<T>& tile) {
 
 template <class T>
 void outer_tile(const OuterTile<T>& tile) {
+  if (tile.cols > kCols<T>) return outer_tile_by<T, 2 * kVectors, kRows / 2>(tile);
   tile.cols > kLanes<T> ? outer_tile_by<T, kVectors>(tile) : outer_tile_by<T, 1>(tile);
 }
 

@@ -36,10 +36,10 @@ struct OuterTile {
   T* c;  // row r at c + r * c_stride
   int64_t c_stride;
   const T* const* a;  // (depth) pointers
-  const T* const* b;  // (depth) pointers; nr elements are read at each
+  const T* const* b;  // (depth) pointers; nr (2 nr) elements are read at each
   int64_t a_offset, b_offset;
   int64_t depth;
-  int64_t rows, cols;  // at most mr, nr
+  int64_t rows, cols;  // at most mr, nr; or at most mr / 2 rows of exactly 2 nr
   bool accumulate;
 };
 
