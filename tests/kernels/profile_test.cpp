@@ -2,6 +2,8 @@
 // sectors that hold their operands.
 #include <cudasim/profile.h>
 
+#include <deque>
+
 #include "heddle/core/cuda_check.h"
 #include "heddle/kernels/augment.h"
 #include "heddle/kernels/binary.h"
@@ -11,6 +13,7 @@
 #include "heddle/kernels/optimizer.h"
 #include "heddle/kernels/random.h"
 #include "heddle/kernels/reduce.h"
+#include "heddle/kernels/tree_sum.h"
 #include "heddle/kernels/unary.h"
 #include "heddle/tests/kernels/mirror.h"
 #include "heddle/tests/support/catch.h"
@@ -88,6 +91,24 @@ TEST_CASE("elementwise kernels move each sector once, 16 bytes at a time", "[pro
       check_sectors(name + " " + what, run);
       check_width(name + " " + what, 16, run);
     }
+  }
+}
+
+TEST_CASE("the sum of replicas' gradients moves each sector once, 16 bytes at a time",
+          "[profile]") {
+  constexpr int64_t kN = 1 << 15;
+  for (const int n_inputs : {2, 3, 8}) {
+    std::deque<Mirror> x;
+    TreeSumArgs args{{}, n_inputs, nullptr, kN};
+    for (int k = 0; k < n_inputs; ++k) {
+      x.emplace_back(DType::kFloat32, Shape{kN}).fill_random(static_cast<uint64_t>(k));
+      args.x[k] = x.back().device_as<float>();
+    }
+    Mirror y(DType::kFloat32, {kN});
+    args.y = y.device_as<float>();
+    const auto run = [&](StreamRef stream) { cuda::tree_sum(args, stream); };
+    check_sectors("tree_sum of " + std::to_string(n_inputs), run);
+    check_width("tree_sum of " + std::to_string(n_inputs), 16, run);
   }
 }
 
