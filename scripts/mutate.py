@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Breaks kernels and the CUDA side of core/ on purpose, one mutation of scripts/mutations.toml at a
+"""Breaks kernels and host sources that queue work on devices (*_cuda.cpp) on purpose, one mutation of scripts/mutations.toml at a
 time, in a copy of the tree, and runs the tests named beside it under cudasim: each mutation must make
 them fail.
 
@@ -27,7 +27,10 @@ WORK = ROOT / "build/mutate"
 TREE = WORK / "tree"
 PROGRAMS = {"kernels_sim_tests": "tests/kernels/kernels_sim_tests",
             "ops_sim_tests": "tests/ops_sim_tests",
-            "core_sim_tests": "tests/core_sim_tests"}
+            "core_sim_tests": "tests/core_sim_tests",
+            "data_sim_tests": "tests/data_sim_tests",
+            "parallel_sim_tests": "tests/parallel_sim_tests"}
+DEVICES = {"parallel_sim_tests": "8"}  # virtual ones; 2 for the others
 TIME_LIMIT = 300  # seconds: a mutated loop may not end
 
 
@@ -86,10 +89,11 @@ class Base:
         return (done.stdout, None) if done.returncode != 0 else (None, mutated)
 
 
-def test(program, selection):
+def test(program, name, selection):
+    """`program` is that test program, or the mutated one in its place."""
     try:
         done = run([str(program), selection], timeout=TIME_LIMIT,
-                   env=os.environ | {"CUDASIM_DEVICES": "2"})
+                   env=os.environ | {"CUDASIM_DEVICES": DEVICES.get(name, "2")})
         if "No test" in done.stdout:  # a selection that has none proves nothing
             sys.exit(f"mutate: {selection} selects no test of {program}")
         return done
@@ -110,8 +114,14 @@ def how_caught(done):
     return "; ".join(said) or f"exit code {done.returncode}"
 
 
+def edits(mutation):
+    """Its own text and those of `also`."""
+    return [(edit["old"], edit["new"]) for edit in [mutation, *mutation.get("also", [])]]
+
+
 def fits(mutation):
-    return (ROOT / mutation["file"]).read_text().count(mutation["old"]) == 1
+    text = (ROOT / mutation["file"]).read_text()
+    return all(text.count(old) == 1 for old, _ in edits(mutation))
 
 
 def build_mutated(base, mutation):
@@ -129,12 +139,15 @@ def try_mutation(base, mutation):
     path = TREE / mutation["file"]
     original = path.read_text()
     begin = time.time()
-    path.write_text(original.replace(mutation["old"], mutation["new"]))
+    mutated = original
+    for old, new in edits(mutation):
+        mutated = mutated.replace(old, new)
+    path.write_text(mutated)
     problem, program = build_mutated(base, mutation)
     path.write_text(original)
     if problem is not None:
         return "does not compile:\n" + problem[-2000:]
-    done = test(program, mutation["tests"])
+    done = test(program, mutation["program"], mutation["tests"])
     if done.returncode == 0:
         return "SURVIVED: the tests passed"
     print(f"caught     {mutation['file']}: {mutation['title']}\n"
@@ -165,7 +178,7 @@ def main():
     copy_tree()
     base = Base(options.build.resolve(), sorted({m["program"] for m in chosen}))
     for program, tests in sorted({(m["program"], m["tests"]) for m in chosen}):
-        done = test(base.folder / PROGRAMS[program], tests)
+        done = test(base.folder / PROGRAMS[program], program, tests)
         if done.returncode != 0:
             sys.exit(done.stdout[-4000:] + f"mutate: {tests} fails without a mutation")
 

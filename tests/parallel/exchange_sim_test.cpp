@@ -46,13 +46,14 @@ std::vector<Device> devices_of(int n) {
   return devices;
 }
 
-/// One a device for the whole program: cudasim's check of order remembers every stream there was,
+/// Two a device for the whole program: cudasim's check of order remembers every stream there was,
 /// so that thousands of them would fill the machine's memory.
-StreamRef stream_of(Device device) {
+StreamRef stream_of(Device device, int which = 0) {
   static std::vector<Stream> streams;
-  while (static_cast<int>(streams.size()) <= device.index)
-    streams.emplace_back(Device{DeviceType::kCuda, static_cast<int>(streams.size())});
-  return streams[static_cast<size_t>(device.index)];
+  const int index = 2 * device.index + which;
+  while (static_cast<int>(streams.size()) <= index)
+    streams.emplace_back(Device{DeviceType::kCuda, static_cast<int>(streams.size()) / 2});
+  return streams[static_cast<size_t>(index)];
 }
 
 using Results = std::vector<std::vector<float>>;  // of each replica
@@ -149,6 +150,61 @@ TEST_CASE("Virtual devices exchange in random orders", "[device][sim][exchange]"
 
 TEST_CASE("Virtual devices exchange in many random orders", "[device][sim][exchange][slow]") {
   for (uint64_t seed = 1; seed <= 200; ++seed) check_all(cudasim::Schedule::kRandom, seed);
+}
+
+/// What one exchange is asked to sum: round `round` of the gradients, on one set of streams.
+struct Call {
+  Call(const std::vector<Device>& devices, int64_t elements_, int round_, int which)
+      : elements(elements_), round(round_) {
+    for (const Device device : devices) {
+      streams.push_back(stream_of(device, which));
+      const StreamGuard guard(streams.back());
+      flats.push_back(
+          to(Tensor::from(gradient_of(device.index, elements, round), {elements}), device));
+    }
+  }
+  Results read() const {
+    Results results;
+    for (size_t r = 0; r < flats.size(); ++r) {
+      const StreamGuard guard(streams[r]);
+      results.push_back(flats[r].to_vector<float>());
+    }
+    return results;
+  }
+
+  int64_t elements;
+  int round;
+  std::vector<StreamRef> streams;
+  std::vector<Tensor> flats;
+};
+
+/// One exchange through the host, on other streams, then on those at another length; it ends, and
+/// its pinned memory is written anew, before anybody waits.
+void check_reuse(cudasim::Schedule schedule, uint64_t seed) {
+  INFO("schedule " << static_cast<int>(schedule) << ", seed " << seed);
+  const MachineScope scope(schedule, seed, Peers::kNone);
+  const std::vector<Device> devices = devices_of(4);
+  std::vector<Call> calls;
+  calls.emplace_back(devices, 16, 0, 0);
+  calls.emplace_back(devices, 16, 1, 1);
+  calls.emplace_back(devices, 300, 2, 1);
+  {
+    Exchange exchange(ExchangeKind::kDirect, devices, Links::of(devices));
+    for (Call& call : calls) exchange.all_reduce(call.flats, call.streams);
+  }
+  std::vector<Tensor> written;
+  for (int i = 0; i < 48; ++i) written.push_back(pinned(full({i % 2 == 0 ? 75 : 4}, -1e9)));
+  for (const Call& call : calls)
+    CHECK(fault_of(ExchangeKind::kDirect, call.read(),
+                   expected_sum(4, call.elements, call.round)) == "");
+}
+
+TEST_CASE("One exchange serves other streams and lengths, and may end before its work",
+          "[device][sim][exchange]") {
+  check_reuse(cudasim::Schedule::kEager, 1);
+  check_reuse(cudasim::Schedule::kLatest, 1);
+  for (uint64_t seed = 1; seed <= 10; ++seed) check_reuse(cudasim::Schedule::kRandom, seed);
+  CHECK(cudasim::order_findings().empty());
 }
 
 int64_t copied_from_and_to(int device, int n, bool sent) {
