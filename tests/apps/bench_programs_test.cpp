@@ -1,4 +1,4 @@
-// The measuring programs' command lines (CL-1): one line for what is wrong, before any measuring.
+// The measuring programs: wrong command lines (CL-1) before any measuring, and what they find.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -79,5 +79,20 @@ TEST_CASE("bench_loader measures every transform and number of workers") {
     CHECK(results[0]["images_per_second"] > 0.0);
   }
 }
+
+#ifndef __SANITIZE_ADDRESS__  // which never uses a freed page again
+TEST_CASE("a steady step takes no page fault, of either model") {
+  for (const char* model : {"simple_cnn", "resnet18"}) {
+    const ProcessResult result =
+        run("bench_step", {"--side", "heddle", "--model", model, "--batch", "2", "--dtype",
+                           "float32", "--provider", "native", "--json", "-"});
+    INFO(model << result.err);
+    REQUIRE(result.exit_code == 0);
+    const auto side = nlohmann::json::parse(result.out)["steps"][0]["sides"][0];
+    CHECK(side["minor_page_faults_per_step"] == 0.0);
+    CHECK(side["loss"].get<double>() >= 0.0);
+  }
+}
+#endif
 
 }  // namespace heddle::test
