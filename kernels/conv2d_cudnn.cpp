@@ -24,17 +24,11 @@ struct Parts {
   Parts(const Conv2dGeometry& g, int64_t alignment);
 };
 
-Descriptor channels_last_tensor(int64_t id, DType dtype, const std::vector<int64_t>& sizes,
-                                int64_t alignment) {
-  return tensor(id, dtype, sizes, channels_last(sizes), alignment);
-}
-
 Parts::Parts(const Conv2dGeometry& g, int64_t alignment)
-    : x(channels_last_tensor(kX, g.dtype, {g.batch, g.in_channels, g.in_h, g.in_w}, alignment)),
-      w(channels_last_tensor(kW, g.dtype,
-                             {g.out_channels, g.in_channels / g.groups, g.kernel_h, g.kernel_w},
-                             alignment)),
-      y(channels_last_tensor(kY, g.dtype, {g.batch, g.out_channels, g.out_h, g.out_w}, alignment)),
+    : x(image(kX, data_type(g.dtype), {g.batch, g.in_channels, g.in_h, g.in_w}, alignment)),
+      w(image(kW, data_type(g.dtype),
+              {g.out_channels, g.in_channels / g.groups, g.kernel_h, g.kernel_w}, alignment)),
+      y(image(kY, data_type(g.dtype), {g.batch, g.out_channels, g.out_h, g.out_w}, alignment)),
       settings(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) {
   const std::vector<int64_t> pad{g.pad_h, g.pad_w};
   settings.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})

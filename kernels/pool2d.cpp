@@ -174,6 +174,9 @@ std::string Pool2dGeometry::key() const {
                      in_w, channels, out_h, out_w, kernel_h, kernel_w, stride_h, stride_w, pad_h,
                      pad_w);
 }
+std::string MaxPool2dForwardArgs::key() const {
+  return fmt::format("max_pool2d_forward {}{}", geometry.key(), places != nullptr ? " places" : "");
+}
 std::string MaxPool2dBackwardArgs::key() const {
   return key_of("max_pool2d_backward", geometry, false);
 }

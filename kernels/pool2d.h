@@ -27,6 +27,8 @@ struct MaxPool2dForwardArgs {
   const void* x;
   void* places;       // (N, H', W', C) of place_dtype; may be null
   DType place_dtype;  // uint8 for kernels of at most 256 elements, else int64
+
+  std::string key() const;
 };
 
 /// dx = the sum of dy over the windows whose maximum the element is.
@@ -103,5 +105,17 @@ void max_pool2d_backward(const MaxPool2dBackwardArgs& args);
 void avg_pool2d_forward(const AvgPool2dForwardArgs& args);
 void avg_pool2d_backward(const AvgPool2dBackwardArgs& args);
 }  // namespace onednn
+
+/// cuDNN's.
+namespace cudnn {
+bool max_pool2d_forward_supports(const MaxPool2dForwardArgs& args, StreamRef stream);
+bool max_pool2d_backward_supports(const MaxPool2dBackwardArgs& args, StreamRef stream);
+bool avg_pool2d_forward_supports(const AvgPool2dForwardArgs& args, StreamRef stream);
+bool avg_pool2d_backward_supports(const AvgPool2dBackwardArgs& args, StreamRef stream);
+void max_pool2d_forward(const MaxPool2dForwardArgs& args, StreamRef stream);
+void max_pool2d_backward(const MaxPool2dBackwardArgs& args, StreamRef stream);
+void avg_pool2d_forward(const AvgPool2dForwardArgs& args, StreamRef stream);
+void avg_pool2d_backward(const AvgPool2dBackwardArgs& args, StreamRef stream);
+}  // namespace cudnn
 
 }  // namespace heddle

@@ -8,163 +8,19 @@ namespace {
 
 constexpr int64_t kWorkspaceBytes = 512;  // asked for so that callers must have some
 
-size_t size_of(cudnnBackendAttributeType_t type) {
-  switch (type) {
-    case CUDNN_TYPE_HANDLE:
-    case CUDNN_TYPE_VOID_PTR:
-    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
-    case CUDNN_TYPE_INT64:
-      return 8;
-    case CUDNN_TYPE_DATA_TYPE:
-    case CUDNN_TYPE_FLOAT:
-    case CUDNN_TYPE_CONVOLUTION_MODE:
-    case CUDNN_TYPE_HEUR_MODE:
-    case CUDNN_TYPE_NUMERICAL_NOTE:
-      return 4;
-  }
-  return 0;
-}
-
-/// The type that an attribute is set with.
-cudnnBackendAttributeType_t type_of(cudnnBackendAttributeName_t name) {
-  switch (name) {
-    case CUDNN_ATTR_CONVOLUTION_COMP_TYPE:
-    case CUDNN_ATTR_TENSOR_DATA_TYPE:
-      return CUDNN_TYPE_DATA_TYPE;
-    case CUDNN_ATTR_CONVOLUTION_CONV_MODE:
-      return CUDNN_TYPE_CONVOLUTION_MODE;
-    case CUDNN_ATTR_ENGINEHEUR_MODE:
-      return CUDNN_TYPE_HEUR_MODE;
-    case CUDNN_ATTR_EXECUTION_PLAN_HANDLE:
-    case CUDNN_ATTR_OPERATIONGRAPH_HANDLE:
-      return CUDNN_TYPE_HANDLE;
-    case CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS:
-    case CUDNN_ATTR_VARIANT_PACK_WORKSPACE:
-      return CUDNN_TYPE_VOID_PTR;
-    case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA:
-    case CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA:
-    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA:
-    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA:
-    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA:
-    case CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA:
-      return CUDNN_TYPE_FLOAT;
-    case CUDNN_ATTR_CONVOLUTION_DILATIONS:
-    case CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES:
-    case CUDNN_ATTR_CONVOLUTION_POST_PADDINGS:
-    case CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS:
-    case CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS:
-    case CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT:
-    case CUDNN_ATTR_TENSOR_DIMENSIONS:
-    case CUDNN_ATTR_TENSOR_STRIDES:
-    case CUDNN_ATTR_TENSOR_UNIQUE_ID:
-    case CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS:
-      return CUDNN_TYPE_INT64;
-    default:
-      return CUDNN_TYPE_BACKEND_DESCRIPTOR;
-  }
-}
-
-using Names = std::vector<cudnnBackendAttributeName_t>;
-
-/// What must be set before a descriptor can be finalized.
-Names required(cudnnBackendDescriptorType_t type) {
-  switch (type) {
-    case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR:
-      return {CUDNN_ATTR_CONVOLUTION_COMP_TYPE,     CUDNN_ATTR_CONVOLUTION_CONV_MODE,
-              CUDNN_ATTR_CONVOLUTION_DILATIONS,     CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES,
-              CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS,
-              CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS};
-    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
-      return {CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH};
-    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
-      return {CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG};
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
-      return {
-          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
-          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-      };
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
-      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
-      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
-    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
-      return {CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_ATTR_OPERATIONGRAPH_OPS};
-    case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
-      return {CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
-              CUDNN_ATTR_VARIANT_PACK_WORKSPACE};
-    case CUDNN_BACKEND_TENSOR_DESCRIPTOR:
-      return {CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_ATTR_TENSOR_DATA_TYPE,
-              CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_ATTR_TENSOR_UNIQUE_ID};
-    case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
-    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
-      break;  // filled by the heuristic
-  }
-  return {};
-}
-
 bool is_convolution(cudnnBackendDescriptorType_t type) {
   return type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR ||
          type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ||
          type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
 }
 
-/// Where an operation's parts stand: the numbers of the three kinds are alike.
-struct OperationNames {
-  cudnnBackendAttributeName_t x, w, y, convolution, alpha, beta;
-};
-
-OperationNames names_of(cudnnBackendDescriptorType_t type) {
-  switch (type) {
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
-      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
-    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
-      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
-    default:
-      return {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
-  }
-}
-
-StandInTensor tensor_of(const BackendDescriptor& descriptor) {
-  StandInTensor t;
-  t.type = descriptor.get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
-  for (size_t i = 0; i < 4; ++i) {
-    t.sizes[i] = descriptor.get<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, i);
-    t.strides[i] = descriptor.get<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, i);
-  }
-  return t;
+bool is_resample(cudnnBackendDescriptorType_t type) {
+  return type == CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR ||
+         type == CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR;
 }
 
 cudnnStatus_t check(const BackendDescriptor& d) {
-  for (const cudnnBackendAttributeName_t name : required(d.type)) {
+  for (const cudnnBackendAttributeName_t name : required_attributes(d.type)) {
     if (!d.has(name)) return CUDNN_STATUS_BAD_PARAM;
   }
   if (d.type == CUDNN_BACKEND_TENSOR_DESCRIPTOR &&
@@ -179,13 +35,15 @@ cudnnStatus_t check(const BackendDescriptor& d) {
     return CUDNN_STATUS_NOT_SUPPORTED;
   }
   for (const auto& [name, attribute] : d.attributes) {
-    if (attribute.type == CUDNN_TYPE_BACKEND_DESCRIPTOR && !d.child(name).finalized) {
-      return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+    if (attribute.type != CUDNN_TYPE_BACKEND_DESCRIPTOR) continue;
+    for (int64_t i = 0; i < attribute.count; ++i) {
+      if (!d.child(name, static_cast<size_t>(i)).finalized) {
+        return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
+      }
     }
   }
-  if (is_convolution(d.type) && !convolution_of(d).fits()) {
-    return CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
-  }
+  if (is_convolution(d.type)) return check_convolution(d);
+  if (is_resample(d.type)) return check_resample(d);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -220,7 +78,35 @@ void fill_notes(Engine engine, int64_t* count, void* elements) {
   }
 }
 
-/// Gives the tensor its data, from the pack; null where there is none or it lies badly.
+cudnnStatus_t execute_plan(const cudnnContext* handle, const BackendDescriptor& plan,
+                           const BackendDescriptor& pack) {
+  void* const workspace = pack.get<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+  const Allocation* allocation = find_allocation(workspace);
+  if (allocation == nullptr || allocation->freed ||
+      !allocation->contains(workspace, static_cast<size_t>(kWorkspaceBytes))) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  const BackendDescriptor& configuration = plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+  const BackendDescriptor& operation = configuration.child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)
+                                           .child(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+  if (is_convolution(operation.type)) {
+    return run_convolution(handle, operation, configuration.engine, pack);
+  }
+  return run_resample(handle, operation, configuration.engine, pack);
+}
+
+}  // namespace
+
+StandInTensor tensor_of(const BackendDescriptor& descriptor) {
+  StandInTensor t;
+  t.type = descriptor.get<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
+  for (size_t i = 0; i < 4; ++i) {
+    t.sizes[i] = descriptor.get<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, i);
+    t.strides[i] = descriptor.get<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, i);
+  }
+  return t;
+}
+
 bool bind(StandInTensor& tensor, const BackendDescriptor& descriptor,
           const BackendDescriptor& pack) {
   const int64_t id = descriptor.get<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID);
@@ -233,52 +119,6 @@ bool bind(StandInTensor& tensor, const BackendDescriptor& descriptor,
   const int64_t alignment = descriptor.get<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
   return tensor.data != nullptr &&
          reinterpret_cast<uintptr_t>(tensor.data) % static_cast<uintptr_t>(alignment) == 0;
-}
-
-cudnnStatus_t execute_plan(const cudnnContext* handle, const BackendDescriptor& plan,
-                           const BackendDescriptor& pack) {
-  void* const workspace = pack.get<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-  const Allocation* allocation = find_allocation(workspace);
-  if (allocation == nullptr || allocation->freed ||
-      !allocation->contains(workspace, static_cast<size_t>(kWorkspaceBytes))) {
-    return CUDNN_STATUS_BAD_PARAM;
-  }
-  const BackendDescriptor& configuration = plan.child(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  const BackendDescriptor& operation = configuration.child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)
-                                           .child(CUDNN_ATTR_OPERATIONGRAPH_OPS);
-  Convolution convolution = convolution_of(operation);
-  convolution.engine = configuration.engine;
-  const OperationNames names = names_of(operation.type);
-  if (!bind(convolution.x, operation.child(names.x), pack) ||
-      !bind(convolution.w, operation.child(names.w), pack) ||
-      !bind(convolution.y, operation.child(names.y), pack)) {
-    return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
-  }
-  return run_convolution(handle, convolution);
-}
-
-}  // namespace
-
-Convolution convolution_of(const BackendDescriptor& operation) {
-  const OperationNames names = names_of(operation.type);
-  const BackendDescriptor& settings = operation.child(names.convolution);
-  Convolution c;
-  c.kind = operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
-               ? ConvolutionKind::kForward
-           : operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR
-               ? ConvolutionKind::kData
-               : ConvolutionKind::kFilter;
-  c.x = tensor_of(operation.child(names.x));
-  c.w = tensor_of(operation.child(names.w));
-  c.y = tensor_of(operation.child(names.y));
-  c.alpha = operation.get<float>(names.alpha);
-  c.beta = operation.get<float>(names.beta);
-  for (size_t i = 0; i < 2; ++i) {
-    c.stride[i] = settings.get<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, i);
-    c.pad[i] = settings.get<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, i);
-    c.dilation[i] = settings.get<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, i);
-  }
-  return c;
 }
 
 }  // namespace cudasim
@@ -305,10 +145,12 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
   BackendDescriptor& d = *static_cast<BackendDescriptor*>(descriptor);
   if (d.finalized || count < 1) return CUDNN_STATUS_BAD_PARAM;
   if (type != cudasim::type_of(name)) return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
-  const std::vector<cudnnBackendAttributeName_t> names = cudasim::required(d.type);
+  cudasim::AttributeNames names = cudasim::required_attributes(d.type);
+  const cudasim::AttributeNames optional = cudasim::optional_attributes(d.type);
+  names.insert(names.end(), optional.begin(), optional.end());
   if (std::find(names.begin(), names.end(), name) == names.end()) return CUDNN_STATUS_BAD_PARAM;
   const char* bytes = static_cast<const char*>(elements);
-  const auto n_bytes = static_cast<std::ptrdiff_t>(cudasim::size_of(type)) * count;
+  const auto n_bytes = static_cast<std::ptrdiff_t>(cudasim::bytes_of(type)) * count;
   d.attributes[name] = {type, count, std::vector<char>(bytes, bytes + n_bytes)};
   return CUDNN_STATUS_SUCCESS;
 }

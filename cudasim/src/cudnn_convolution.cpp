@@ -1,26 +1,29 @@
 #include <bit>
 
-#include "cudasim/bfloat16.h"
-#include "cudasim/half.h"
 #include "cudasim/helpers.h"
 #include "cudnn_graph.h"
 
 namespace cudasim {
 namespace {
 
-constexpr unsigned kThreads = 32;  // each computes every 32nd result
+enum class ConvolutionKind { kForward, kData, kFilter };
+
+struct Convolution {
+  ConvolutionKind kind = ConvolutionKind::kForward;
+  Engine engine = Engine::kPlain;
+  StandInTensor x, w, y;  // images and filters, or their gradients
+  int64_t stride[2] = {}, pad[2] = {}, dilation[2] = {};
+  float alpha = 1.0F, beta = 0.0F;
+
+  int64_t groups() const { return x.sizes[1] / w.sizes[1]; }
+  bool fits() const;
+};
 
 /// The factor as the engine takes it: tensor cores keep 10 bits of a float's mantissa.
 float factor(Engine engine, cudnnDataType_t type, const char* place) {
   const float value = load_element(type, place);
   if (engine != Engine::kTensorCores || type != CUDNN_DATA_FLOAT) return value;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xFFFFE000U);
-}
-
-/// Tells the checkers of each element once, whoever reads it how often.
-void report_operand(const StandInTensor& t) {
-  for (int64_t i = threadIdx.x; i < t.n(); i += kThreads)
-    report_access(t.at(t.place(i)), bytes_of(t.type), Access::kRead);
 }
 
 void write_result(const Convolution& p, const StandInTensor& t, char* place, float sum) {
@@ -44,10 +47,10 @@ void at_pixel(const Convolution& c, int64_t p, int64_t q, int64_t i, int64_t j, 
 }
 
 void forward_kernel(Convolution p) {
-  report_operand(p.x);
-  report_operand(p.w);
+  report_reads(p.x);
+  report_reads(p.w);
   const int64_t out_of_group = p.y.sizes[1] / p.groups();
-  for (int64_t index = threadIdx.x; index < p.y.n(); index += kThreads) {
+  for (int64_t index = threadIdx.x; index < p.y.n(); index += kStandInThreads) {
     const StandInTensor::Place y = p.y.place(index);
     const int64_t first = y.c / out_of_group * p.w.sizes[1];  // of the group's input channels
     float sum = 0.0F;
@@ -66,10 +69,10 @@ void forward_kernel(Convolution p) {
 }
 
 void data_kernel(Convolution p) {
-  report_operand(p.y);
-  report_operand(p.w);
+  report_reads(p.y);
+  report_reads(p.w);
   const int64_t out_of_group = p.y.sizes[1] / p.groups();
-  for (int64_t index = threadIdx.x; index < p.x.n(); index += kThreads) {
+  for (int64_t index = threadIdx.x; index < p.x.n(); index += kStandInThreads) {
     const StandInTensor::Place x = p.x.place(index);
     const int64_t first = x.c / p.w.sizes[1] * out_of_group;  // of the group's output channels
     float sum = 0.0F;
@@ -90,10 +93,10 @@ void data_kernel(Convolution p) {
 }
 
 void filter_kernel(Convolution p) {
-  report_operand(p.x);
-  report_operand(p.y);
+  report_reads(p.x);
+  report_reads(p.y);
   const int64_t out_of_group = p.y.sizes[1] / p.groups();
-  for (int64_t index = threadIdx.x; index < p.w.n(); index += kThreads) {
+  for (int64_t index = threadIdx.x; index < p.w.n(); index += kStandInThreads) {
     const StandInTensor::Place f = p.w.place(index);
     const int64_t c = f.n / out_of_group * p.w.sizes[1] + f.c;  // of the image
     float sum = 0.0F;
@@ -111,25 +114,6 @@ void filter_kernel(Convolution p) {
   }
 }
 
-}  // namespace
-
-size_t bytes_of(cudnnDataType_t type) { return type == CUDNN_DATA_FLOAT ? 4 : 2; }
-
-float load_element(cudnnDataType_t type, const char* place) {
-  if (type == CUDNN_DATA_FLOAT) return *reinterpret_cast<const float*>(place);
-  const uint16_t bits = *reinterpret_cast<const uint16_t*>(place);
-  return type == CUDNN_DATA_HALF ? half_to_float(bits) : bfloat16_to_float(bits);
-}
-
-void store_element(cudnnDataType_t type, char* place, float value) {
-  if (type == CUDNN_DATA_FLOAT) {
-    *reinterpret_cast<float*>(place) = value;
-  } else {
-    *reinterpret_cast<uint16_t*>(place) =
-        type == CUDNN_DATA_HALF ? half_from_float(value) : bfloat16_from_float(value);
-  }
-}
-
 bool Convolution::fits() const {
   const auto out = [&](int axis) {
     return (x.sizes[axis + 2] + 2 * pad[axis] - dilation[axis] * (w.sizes[axis + 2] - 1) - 1) /
@@ -141,14 +125,83 @@ bool Convolution::fits() const {
          y.sizes[3] == out(1);
 }
 
-cudnnStatus_t run_convolution(const cudnnContext* handle, const Convolution& convolution) {
+/// Where an operation's parts stand: the numbers of the three kinds are alike.
+struct OperationNames {
+  cudnnBackendAttributeName_t x, w, y, convolution, alpha, beta;
+};
+
+OperationNames names_of(cudnnBackendDescriptorType_t type) {
+  switch (type) {
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+      return {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+    default:
+      return {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+  }
+}
+
+Convolution convolution_of(const BackendDescriptor& operation) {
+  const OperationNames names = names_of(operation.type);
+  const BackendDescriptor& settings = operation.child(names.convolution);
+  Convolution c;
+  c.kind = operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR
+               ? ConvolutionKind::kForward
+           : operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR
+               ? ConvolutionKind::kData
+               : ConvolutionKind::kFilter;
+  c.x = tensor_of(operation.child(names.x));
+  c.w = tensor_of(operation.child(names.w));
+  c.y = tensor_of(operation.child(names.y));
+  c.alpha = operation.get<float>(names.alpha);
+  c.beta = operation.get<float>(names.beta);
+  for (size_t i = 0; i < 2; ++i) {
+    c.stride[i] = settings.get<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, i);
+    c.pad[i] = settings.get<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, i);
+    c.dilation[i] = settings.get<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, i);
+  }
+  return c;
+}
+
+}  // namespace
+
+cudnnStatus_t check_convolution(const BackendDescriptor& operation) {
+  return convolution_of(operation).fits() ? CUDNN_STATUS_SUCCESS
+                                          : CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
+}
+
+cudnnStatus_t run_convolution(const cudnnContext* handle, const BackendDescriptor& operation,
+                              Engine engine, const BackendDescriptor& pack) {
+  Convolution convolution = convolution_of(operation);
+  convolution.engine = engine;
+  const OperationNames names = names_of(operation.type);
+  if (!bind(convolution.x, operation.child(names.x), pack) ||
+      !bind(convolution.w, operation.child(names.w), pack) ||
+      !bind(convolution.y, operation.child(names.y), pack)) {
+    return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
+  }
   switch (convolution.kind) {
     case ConvolutionKind::kForward:
-      return launch_stand_in(handle, kThreads, forward_kernel, convolution);
+      return launch_stand_in(handle, kStandInThreads, forward_kernel, convolution);
     case ConvolutionKind::kData:
-      return launch_stand_in(handle, kThreads, data_kernel, convolution);
+      return launch_stand_in(handle, kStandInThreads, data_kernel, convolution);
     case ConvolutionKind::kFilter:
-      return launch_stand_in(handle, kThreads, filter_kernel, convolution);
+      return launch_stand_in(handle, kStandInThreads, filter_kernel, convolution);
   }
   return CUDNN_STATUS_NOT_SUPPORTED;
 }

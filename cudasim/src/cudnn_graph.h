@@ -65,21 +65,15 @@ struct StandInTensor {
   }
 };
 
-enum class ConvolutionKind { kForward, kData, kFilter };
+constexpr unsigned kStandInThreads = 32;  // of a kernel: each takes every 32nd element
+
+/// Of a kernel of the stand-in: an element, and what the checkers are told of it.
+float read_element(const StandInTensor& t, const char* place);
+void write_element(const StandInTensor& t, char* place, float value);
+/// Tells the checkers of each element once, whoever reads it how often.
+void report_reads(const StandInTensor& t);
+
 enum class Engine : int64_t { kOtherBits, kTensorCores, kPlain };
-
-struct Convolution {
-  ConvolutionKind kind = ConvolutionKind::kForward;
-  Engine engine = Engine::kPlain;
-  StandInTensor x, w, y;  // images and filters, or their gradients
-  int64_t stride[2] = {}, pad[2] = {}, dilation[2] = {};
-  float alpha = 1.0F, beta = 0.0F;
-
-  int64_t groups() const { return x.sizes[1] / w.sizes[1]; }
-  bool fits() const;
-};
-
-cudnnStatus_t run_convolution(const cudnnContext* handle, const Convolution& convolution);
 
 /// A descriptor of the backend: its attributes as they were set, in bytes.
 struct BackendDescriptor {
@@ -102,12 +96,30 @@ struct BackendDescriptor {
     std::memcpy(&value, attribute.bytes.data() + index * sizeof(T), sizeof(T));
     return value;
   }
-  const BackendDescriptor& child(cudnnBackendAttributeName_t name) const {
-    return *get<const BackendDescriptor*>(name);
+  const BackendDescriptor& child(cudnnBackendAttributeName_t name, size_t index = 0) const {
+    return *get<const BackendDescriptor*>(name, index);
   }
 };
 
-/// The convolution that an operation describes, without data.
-Convolution convolution_of(const BackendDescriptor& operation);
+StandInTensor tensor_of(const BackendDescriptor& descriptor);  ///< Without data.
+/// Gives the tensor its data, from the pack; false where there is none or it lies badly.
+bool bind(StandInTensor& tensor, const BackendDescriptor& descriptor,
+          const BackendDescriptor& pack);
+
+using AttributeNames = std::vector<cudnnBackendAttributeName_t>;
+/// What must be set before a descriptor can be finalized, and what may be.
+AttributeNames required_attributes(cudnnBackendDescriptorType_t type);
+AttributeNames optional_attributes(cudnnBackendDescriptorType_t type);
+cudnnBackendAttributeType_t type_of(cudnnBackendAttributeName_t name);
+size_t bytes_of(cudnnBackendAttributeType_t type);
+
+/// Whether an operation's tensors go together.
+cudnnStatus_t check_convolution(const BackendDescriptor& operation);
+cudnnStatus_t check_resample(const BackendDescriptor& operation);
+/// Launches an operation by an engine, on the pack's data.
+cudnnStatus_t run_convolution(const cudnnContext* handle, const BackendDescriptor& operation,
+                              Engine engine, const BackendDescriptor& pack);
+cudnnStatus_t run_resample(const cudnnContext* handle, const BackendDescriptor& operation,
+                           Engine engine, const BackendDescriptor& pack);
 
 }  // namespace cudasim

@@ -43,6 +43,9 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, float value);
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnResampleMode_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnPaddingMode_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnNanPropagation_t value);
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value);
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
   Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& value);
@@ -62,11 +65,9 @@ class Descriptor {
   std::unique_ptr<void, Destroy> handle_;
 };
 
-/// Sizes and strides in logical order (N, C, ...); `alignment` in bytes of where the data lies.
-Descriptor tensor(int64_t id, DType dtype, const std::vector<int64_t>& sizes,
-                  const std::vector<int64_t>& strides, int64_t alignment);
-/// The dense channels-last strides of (N, C, H, W).
-std::vector<int64_t> channels_last(const std::vector<int64_t>& sizes);
+/// A dense channels-last tensor of sizes (N, C, H, W); `alignment` in bytes of where the data lies.
+Descriptor image(int64_t id, cudnnDataType_t type, const std::vector<int64_t>& sizes,
+                 int64_t alignment);
 /// The largest power of two up to 16 that all pointers are multiples of.
 int64_t common_alignment(const std::vector<const void*>& pointers);
 

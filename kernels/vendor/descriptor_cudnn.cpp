@@ -40,6 +40,15 @@ Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnDataType_t va
 Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value) {
   return set(name, CUDNN_TYPE_CONVOLUTION_MODE, 1, &value);
 }
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnResampleMode_t value) {
+  return set(name, CUDNN_TYPE_RESAMPLE_MODE, 1, &value);
+}
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnPaddingMode_t value) {
+  return set(name, CUDNN_TYPE_PADDING_MODE, 1, &value);
+}
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnNanPropagation_t value) {
+  return set(name, CUDNN_TYPE_NAN_PROPOGATION, 1, &value);
+}
 Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value) {
   return set(name, CUDNN_TYPE_HEUR_MODE, 1, &value);
 }

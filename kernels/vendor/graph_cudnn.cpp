@@ -116,21 +116,18 @@ cudnnDataType_t data_type(DType dtype) {
   return dtype == DType::kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
 
-Descriptor tensor(int64_t id, DType dtype, const std::vector<int64_t>& sizes,
-                  const std::vector<int64_t>& strides, int64_t alignment) {
+Descriptor image(int64_t id, cudnnDataType_t type, const std::vector<int64_t>& sizes,
+                 int64_t alignment) {
+  const int64_t channels = sizes[1], height = sizes[2], width = sizes[3];
   Descriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
-      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, data_type(dtype))
+      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
       .set(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes)
-      .set(CUDNN_ATTR_TENSOR_STRIDES, strides)
+      .set(CUDNN_ATTR_TENSOR_STRIDES,
+           std::vector<int64_t>{height * width * channels, 1, width * channels, channels})
       .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment);
   descriptor.finalize();
   return descriptor;
-}
-
-std::vector<int64_t> channels_last(const std::vector<int64_t>& sizes) {
-  const int64_t channels = sizes[1], height = sizes[2], width = sizes[3];
-  return {height * width * channels, 1, width * channels, channels};
 }
 
 int64_t common_alignment(const std::vector<const void*>& pointers) {

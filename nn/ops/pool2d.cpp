@@ -60,7 +60,7 @@ Tensor max_backward(const Tensor& incoming, const Tensor& places, const Pool2dGe
   Tensor dx = empty_input(dy, g);
   const MaxPool2dBackwardArgs args{g, dx.raw_data(), dy.raw_data(), places.raw_data(),
                                    places.dtype()};
-  HEDDLE_DISPATCH_VENDOR(dy.device(), max_pool2d_backward, args);
+  HEDDLE_DISPATCH_VENDORS(dy.device(), max_pool2d_backward, args, cudnn);
   return dx;
 }
 
@@ -68,7 +68,7 @@ Tensor avg_backward(const Tensor& incoming, const Pool2dGeometry& g, bool count_
   const Tensor dy = dense(incoming, MemoryFormat::kChannelsLast);
   Tensor dx = empty_input(dy, g);
   const AvgPool2dBackwardArgs args{g, dx.raw_data(), dy.raw_data(), count_include_pad};
-  HEDDLE_DISPATCH_VENDOR(dy.device(), avg_pool2d_backward, args);
+  HEDDLE_DISPATCH_VENDORS(dy.device(), avg_pool2d_backward, args, cudnn);
   return dx;
 }
 
@@ -91,9 +91,9 @@ Tensor max_pool2d(const Tensor& input, const Pool2dOptions& options) {
   const DType place_dtype =
       g.kernel_h * g.kernel_w <= kLargestBytePlace ? DType::kUInt8 : DType::kInt64;
   const Tensor places = records ? Tensor::empty_like(y, place_dtype) : Tensor();
-  HEDDLE_DISPATCH(
-      x.device(), max_pool2d_forward,
-      {g, y.raw_data(), x.raw_data(), records ? places.raw_data() : nullptr, place_dtype});
+  const MaxPool2dForwardArgs args{g, y.raw_data(), x.raw_data(),
+                                  records ? places.raw_data() : nullptr, place_dtype};
+  HEDDLE_DISPATCH_CUDA_VENDOR(x.device(), max_pool2d_forward, args, cudnn);
   if (records) {
     record("max_pool2d", y, {input},
            [g, places](const Tensor& dy) { return Gradients{max_backward(dy, places, g)}; });
@@ -106,7 +106,7 @@ Tensor avg_pool2d(const Tensor& input, const Pool2dOptions& options) {
   const Tensor x = dense(input, MemoryFormat::kChannelsLast);
   Tensor y = empty_image(x, {g.batch, g.channels, g.out_h, g.out_w});
   const AvgPool2dForwardArgs args{g, y.raw_data(), x.raw_data(), options.count_include_pad};
-  HEDDLE_DISPATCH_VENDOR(x.device(), avg_pool2d_forward, args);
+  HEDDLE_DISPATCH_VENDORS(x.device(), avg_pool2d_forward, args, cudnn);
   if (needs_grad({input})) {
     record("avg_pool2d", y, {input}, [g, pad = options.count_include_pad](const Tensor& dy) {
       return Gradients{avg_backward(dy, g, pad)};

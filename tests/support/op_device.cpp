@@ -94,6 +94,14 @@ void check_gradients(const OpCase& row, DType dtype, Device device) {
     check_gradient(row, dtype, layout, device, exact, n_results);
 }
 
+/// Whether cuBLAS or cuDNN may compute the row: its name begins with the op's.
+bool has_cuda_vendor(const OpCase& row) {
+  const std::string op = row.name.substr(0, row.name.find(' '));
+  const std::string ops[] = {"avg_pool2d",  "batch_norm", "conv2d",    "linear",
+                             "log_softmax", "matmul",     "max_pool2d"};
+  return std::find(std::begin(ops), std::end(ops), op) != std::end(ops);
+}
+
 void check_row(const OpCase& row, Device device) {
   for (const DType dtype : row.dtypes) {
     if (!is_small(row) && dtype == DType::kFloat64) continue;
@@ -107,8 +115,15 @@ void check_row(const OpCase& row, Device device) {
 
 void check_op_on_device(const OpCase& row, Device device) {
   const int64_t findings = count_findings();
-  const test::ProviderScope native(Provider::kNative);
-  check_row(row, device);
+  {
+    const test::ProviderScope native(Provider::kNative);
+    check_row(row, device);
+  }
+  if (has_cuda_vendor(row) && is_small(row) && built_with_vendor()) {
+    INFO("by the vendor's library");
+    const test::ProviderScope vendor(Provider::kVendor);
+    check_row(row, device);
+  }
   INFO("cudasim's checks found something, see above");
   CHECK(count_findings() == findings);
 }
