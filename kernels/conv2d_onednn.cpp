@@ -1,7 +1,8 @@
 // Convolution by oneDNN. Forward, the library takes channels-last images as fast as its own blocked
-// layout, except small ones of many channels. Backward it is slower on them (1.1x to 1.6x on AVX2
-// and AVX-512), so the images are reordered to the blocked layout and back: that costs less.
-// Weights, which are small, are reordered in each call.
+// layout, except small ones of many channels. Backward it is slower on them in float32 (1.1x to 1.6x
+// on AVX2 and AVX-512), so the images are reordered to the blocked layout and back: that costs less.
+// In bfloat16 (AVX-512) it is hardly slower, and the reorders cost more. Weights, which are small,
+// are reordered in each call.
 #include "heddle/kernels/conv2d.h"
 #include "heddle/kernels/host/onednn.h"
 
@@ -31,6 +32,14 @@ Desc describe_weights(const Conv2dGeometry& g, bool any) {
 }
 
 enum class Images { kChannelsLast, kAnyLayout };
+
+Images forward_images(const Conv2dGeometry& g) {
+  return g.out_h * g.out_w <= kSmallImage ? Images::kAnyLayout : Images::kChannelsLast;
+}
+
+Images backward_images(const Conv2dGeometry& g) {
+  return g.dtype == DType::kBFloat16 ? forward_images(g) : Images::kAnyLayout;
+}
 
 Descriptions descriptions_of(const Conv2dGeometry& g, Images images) {
   const bool keep_layout = images == Images::kChannelsLast;
@@ -70,9 +79,7 @@ dnnl::convolution_forward::primitive_desc forward_pd(const Conv2dGeometry& g, co
 }
 
 Plan forward_plan(const Conv2dForwardArgs& args) {
-  const bool small = args.geometry.out_h * args.geometry.out_w <= kSmallImage;
-  const Descriptions d =
-      descriptions_of(args.geometry, small ? Images::kAnyLayout : Images::kChannelsLast);
+  const Descriptions d = descriptions_of(args.geometry, forward_images(args.geometry));
   const bool with_bias = args.bias != nullptr;
   const auto pd =
       forward_pd(args.geometry, d, with_bias, args.relu ? attributes_with_relu() : attributes());
@@ -86,7 +93,7 @@ Plan forward_plan(const Conv2dForwardArgs& args) {
 
 Plan backward_data_plan(const Conv2dBackwardDataArgs& args) {
   const Conv2dGeometry& g = args.geometry;
-  const Descriptions d = descriptions_of(g, Images::kAnyLayout);
+  const Descriptions d = descriptions_of(g, backward_images(g));
   const auto pd = make_backward_pd<dnnl::convolution_backward_data>(
       forward_pd(g, d, false, attributes()), dnnl::algorithm::convolution_direct, d.asked_x,
       d.asked_w, d.asked_y, d.stride, d.dilation, d.padding, padding_after(g));
@@ -99,7 +106,7 @@ Plan backward_data_plan(const Conv2dBackwardDataArgs& args) {
 
 Plan backward_weight_plan(const Conv2dBackwardWeightArgs& args) {
   const Conv2dGeometry& g = args.geometry;
-  const Descriptions d = descriptions_of(g, Images::kAnyLayout);
+  const Descriptions d = descriptions_of(g, backward_images(g));
   const bool with_bias = args.db != nullptr;
   const auto pd = make_backward_pd<dnnl::convolution_backward_weights>(
       forward_pd(g, d, with_bias, attributes()), dnnl::algorithm::convolution_direct, d.asked_x,
