@@ -13,6 +13,7 @@
 #include "heddle/core/dtype.h"
 #include "heddle/core/error.h"
 #include "heddle/core/event.h"
+#include "heddle/core/kept_cast.h"
 #include "heddle/core/memory.h"
 #include "heddle/core/memory_guards.h"
 #include "heddle/core/memory_label.h"

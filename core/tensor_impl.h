@@ -23,6 +23,8 @@ struct AutogradMeta {
   bool is_view = false;              // of a tensor that takes part
   int64_t view_version = 0;          // of the storage when the view was made
   std::vector<std::function<void(const Tensor&)>> hooks;
+  Tensor cast;               // of a leaf, its elements in another dtype (core/kept_cast.h)
+  int64_t cast_version = 0;  // of the storage that it was made from
 };
 
 struct Tensor::Impl {

@@ -65,8 +65,9 @@ std::string LinearBackwardDataArgs::key() const {
 }
 
 std::string LinearBackwardWeightArgs::key() const {
-  return fmt::format("linear_backward_weight {}{}", sizes(dtype, rows, in, out),
-                     db != nullptr ? " bias" : "");
+  return fmt::format("linear_backward_weight {}{}{}", sizes(dtype, rows, in, out),
+                     db != nullptr ? " bias" : "",
+                     dw_dtype != dtype ? fmt::format(" into {}", dw_dtype) : "");
 }
 
 void cpu::linear_forward(const LinearForwardArgs& args) {
@@ -96,10 +97,14 @@ void cpu::linear_backward_weight(const LinearBackwardWeightArgs& args) {
   if (!is_16_bit(args.dtype)) return backward_weight<float>(args);
   const Widened x(args.x, args.rows * args.in, args.dtype);
   const Widened dy(args.dy, args.rows * args.out, args.dtype);
+  const auto into = [&](void* dw, void* db) {
+    backward_weight<float>(
+        {DType::kFloat32, args.rows, args.in, args.out, dw, db, x.data(), dy.data()});
+  };
+  if (args.dw_dtype == DType::kFloat32) return into(args.dw, args.db);
   const Narrowed dw(args.dw, args.out * args.in, args.dtype);
   const Narrowed db(args.db, args.out, args.dtype);
-  backward_weight<float>(
-      {args.dtype, args.rows, args.in, args.out, dw.data(), db.data(), x.data(), dy.data()});
+  into(dw.data(), db.data());
   dw.write();
   db.write();
 }

@@ -3,6 +3,7 @@
 // stored. Sums in float32, also for 16-bit tensors. Deterministic.
 #include "heddle/kernels/linear.h"
 
+#include "heddle/core/error.h"
 #include "heddle/kernels/device/column_sum.cuh"
 #include "heddle/kernels/device/dispatch.cuh"
 #include "heddle/kernels/device/gemm.h"
@@ -32,6 +33,8 @@ void linear_backward_data(const LinearBackwardDataArgs& args, StreamRef stream) 
 }
 
 void linear_backward_weight(const LinearBackwardWeightArgs& args, StreamRef stream) {
+  HEDDLE_CHECK(args.dw_dtype == args.dtype, "linear_backward_weight: dw is {}, expected {}",
+               args.dw_dtype, args.dtype);
   gemm({.op = "linear_backward_weight",
         .dtype = args.dtype,
         .sizes = {args.out, args.in, args.rows, 1},

@@ -32,7 +32,8 @@ struct LinearBackwardDataArgs {
   std::string key() const;
 };
 
-/// dw (out, in) = dy^T x, db (out) = sum of dy over rows.
+/// dw (out, in) = dy^T x, db (out) = sum of dy over rows. On the CPU, dw and db of 16-bit operands
+/// may be float32: the sums as they are, not rounded.
 struct LinearBackwardWeightArgs {
   DType dtype;
   int64_t rows, in, out;
@@ -40,6 +41,7 @@ struct LinearBackwardWeightArgs {
   void* db;  // may be null
   const void* x;
   const void* dy;
+  DType dw_dtype = dtype;  // of dw and db: dtype or, on the CPU, float32
 
   std::string key() const;
 };

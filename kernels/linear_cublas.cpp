@@ -74,7 +74,7 @@ bool linear_backward_data_supports(const LinearBackwardDataArgs& args) {
   return supports(backward_data_gemm(args));
 }
 bool linear_backward_weight_supports(const LinearBackwardWeightArgs& args) {
-  return supports(backward_weight_gemm(args));
+  return args.dw_dtype == args.dtype && supports(backward_weight_gemm(args));
 }
 
 void linear_forward(const LinearForwardArgs& args, StreamRef stream) {

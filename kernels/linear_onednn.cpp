@@ -43,11 +43,11 @@ struct Descriptions {
 };
 
 template <class Args>
-Descriptions descriptions_of(const Args& args) {
+Descriptions descriptions_of(const Args& args, DType weight_dtype) {
   return {describe({args.rows, args.in}, args.dtype, Tag::ab),
-          describe({args.out, args.in}, args.dtype, Tag::ab),
+          describe({args.out, args.in}, weight_dtype, Tag::ab),
           describe({args.rows, args.out}, args.dtype, Tag::ab),
-          describe({args.out}, args.dtype, Tag::a)};
+          describe({args.out}, weight_dtype, Tag::a)};
 }
 
 dnnl::inner_product_forward::primitive_desc inner_product_hint(const Descriptions& d,
@@ -57,7 +57,7 @@ dnnl::inner_product_forward::primitive_desc inner_product_hint(const Description
 }
 
 Plan backward_data_plan(const LinearBackwardDataArgs& args) {
-  const Descriptions d = descriptions_of(args);
+  const Descriptions d = descriptions_of(args, args.dtype);
   if (args.dtype == DType::kBFloat16) return product_plan(d.y, d.w, d.x);
   const auto pd = make_backward_pd<dnnl::inner_product_backward_data>(inner_product_hint(d, false),
                                                                       d.x, d.w, d.y);
@@ -75,14 +75,15 @@ bool weight_by_matmul() {
 }
 
 Plan backward_weight_plan(const LinearBackwardWeightArgs& args) {
-  const Descriptions d = descriptions_of(args);
+  const Descriptions d = descriptions_of(args, args.dw_dtype);
   if (weight_by_matmul()) {
     const Desc dy_transposed = describe({args.out, args.rows}, args.dtype, Tag::ba);
     return product_plan(dy_transposed, d.x, d.w);
   }
   const bool with_bias = args.db != nullptr;
   const auto pd = make_backward_pd<dnnl::inner_product_backward_weights>(
-      inner_product_hint(d, with_bias), d.x, d.w, with_bias ? d.bias : Desc(), d.y);
+      inner_product_hint(descriptions_of(args, args.dtype), with_bias), d.x, d.w,
+      with_bias ? d.bias : Desc(), d.y);
   Plan plan(pd);
   plan.output(DNNL_ARG_DIFF_WEIGHTS, d.w, d.w)
       .input(DNNL_ARG_DIFF_DST, d.y, d.y)
@@ -95,13 +96,15 @@ Plan backward_weight_plan(const LinearBackwardWeightArgs& args) {
 void sum_rows(const LinearBackwardWeightArgs& args) {
   dispatch_float(args.dtype, [&]<class T>() {
     const auto* dy = static_cast<const T*>(args.dy);
-    auto* db = static_cast<T*>(args.db);
     parallel_ranges(args.out, kBiasColumns, [&](int64_t begin, int64_t end) {
       float sums[kBiasColumns] = {};
       for (int64_t row = 0; row < args.rows; ++row)
         for (int64_t j = begin; j < end; ++j)
           sums[j - begin] += static_cast<float>(dy[row * args.out + j]);
-      for (int64_t j = begin; j < end; ++j) db[j] = static_cast<T>(sums[j - begin]);
+      dispatch_float(args.dw_dtype, [&]<class W>() {
+        auto* db = static_cast<W*>(args.db);
+        for (int64_t j = begin; j < end; ++j) db[j] = static_cast<W>(sums[j - begin]);
+      });
     });
   });
 }

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "heddle/kernels/host/convert.h"
 #include "heddle/kernels/host/isa.h"
 #include "heddle/kernels/host/parallel_for.h"
 
@@ -109,6 +110,19 @@ void adam_piece(const ParamSlot& slot, int64_t begin, int64_t n,
       static_cast<C*>(slot.m) + begin, static_cast<C*>(slot.v) + begin, n, constants);
 }
 
+/// The piece of p that was just written, and is in the cache still, as p_cast.
+template <class T>
+void write_cast(const ParamSlot& slot, int64_t begin, int64_t n) {
+  if (slot.p_cast == nullptr) return;
+  dispatch_float(slot.cast_dtype, [&]<class To>() {
+    cpu::vectorized(
+        [](To* __restrict to, const T* __restrict p, int64_t count) HEDDLE_VECTOR_LOOP {
+          for (int64_t i = 0; i < count; ++i) to[i] = cpu::convert<To>(p[i]);
+        },
+        static_cast<To*>(slot.p_cast) + begin, static_cast<const T*>(slot.p) + begin, n);
+  });
+}
+
 /// The arguments with what `control` adds to them.
 template <class Args>
 Args controlled(Args args, const StepControl& control) {
@@ -201,12 +215,16 @@ void cpu::sgd_step(const SgdArgs& given) {
         const bool first = slot.step + control.steps == 1;
         switch (kind) {
           case SgdKind::kPlain:
-            return sgd_slot<T, SgdKind::kPlain>(slot, begin, n, k, first);
+            sgd_slot<T, SgdKind::kPlain>(slot, begin, n, k, first);
+            break;
           case SgdKind::kMomentum:
-            return sgd_slot<T, SgdKind::kMomentum>(slot, begin, n, k, first);
+            sgd_slot<T, SgdKind::kMomentum>(slot, begin, n, k, first);
+            break;
           case SgdKind::kNesterov:
-            return sgd_slot<T, SgdKind::kNesterov>(slot, begin, n, k, first);
+            sgd_slot<T, SgdKind::kNesterov>(slot, begin, n, k, first);
+            break;
         }
+        write_cast<T>(slot, begin, n);
       });
     });
   });
@@ -227,6 +245,7 @@ void cpu::adam_step(const AdamArgs& given) {
         } else {
           adam_piece<T, false>(slot, begin, n, constants);
         }
+        write_cast<T>(slot, begin, n);
       });
     });
   });

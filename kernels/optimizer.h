@@ -20,6 +20,9 @@ struct ParamSlot {
   int64_t n = 0;
   DType dtype = DType::kFloat32;
   int64_t step = 1;  // number of this update of this parameter; at 1 the state is not read
+  void* p_cast =
+      nullptr;  // (n), cast_dtype: gets p's new values too; may be null. On the CPU alone
+  DType cast_dtype = DType::kBFloat16;
 };
 
 /// What changes from step to step, in memory of the op's device: a captured step reads it at each

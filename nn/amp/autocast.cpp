@@ -1,5 +1,7 @@
 #include "heddle/nn/amp/autocast.h"
 
+#include "heddle/core/kept_cast.h"
+#include "heddle/core/tape.h"
 #include "heddle/nn/ops.h"
 
 namespace heddle {
@@ -9,6 +11,15 @@ thread_local std::optional<DType> current;
 
 bool is_castable(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kBFloat16 || dtype == DType::kFloat16;
+}
+
+bool converts(const Tensor& x) {
+  return current && x.defined() && is_castable(x.dtype()) && x.dtype() != *current;
+}
+
+/// On a CUDA device a captured step would go on reading a copy whose leaf the host has written.
+bool keeps_copy_of(const Tensor& x) {
+  return x.is_leaf() && x.requires_grad() && x.device().type == DeviceType::kCpu;
 }
 
 }  // namespace
@@ -26,9 +37,19 @@ Autocast::~Autocast() { current = previous_; }
 
 std::optional<DType> autocast_dtype() { return current; }
 
-Tensor autocast(const Tensor& x) {
-  if (!current || !x.defined() || !is_castable(x.dtype()) || x.dtype() == *current) return x;
-  return to(x, *current);
+Tensor autocast(const Tensor& x) { return converts(x) ? to(x, *current) : x; }
+
+Tensor autocast_operand(const Tensor& x) {
+  if (!converts(x)) return x;
+  const bool keeps = keeps_copy_of(x);
+  if (keeps) {
+    const Tensor kept = kept_cast(x, *current);
+    if (kept.defined()) return kept;
+  }
+  const NoGradGuard no_grad;
+  const Tensor copy = to(x, *current);
+  if (keeps) keep_cast(x, copy);
+  return copy;
 }
 
 Tensor autocast_to_float32(const Tensor& x) {

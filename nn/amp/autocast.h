@@ -32,6 +32,10 @@ std::optional<DType> autocast_dtype();
 /// `x` in the dtype of convolutions and products on this thread, recorded on the tape; `x` itself
 /// without one, and where it is undefined or not of 16 or 32 bits.
 Tensor autocast(const Tensor& x);
+/// The same without history, for an operation that gives the gradient in x's own dtype: what a leaf
+/// that requires grad was converted to on the CPU is kept until the leaf is written, and optimizers
+/// write both (core/kept_cast.h).
+Tensor autocast_operand(const Tensor& x);
 /// `x` in float32 where it has 16 bits and an Autocast lives on this thread; else `x` itself.
 Tensor autocast_to_float32(const Tensor& x);
 

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "heddle/core/tape.h"
+#include "heddle/nn/ops.h"
 #include "heddle/nn/ops/layout.h"
 #include "heddle/nn/ops/relu_mask.h"
 
@@ -14,14 +15,15 @@ namespace heddle {
 void check_weight_and_bias(const char* op, const Tensor& x, const Tensor& weight,
                            const Tensor& bias);
 
-/// The operands as the user gave them (bias may be undefined), and as the kernels read them.
+/// The operands that get the gradients (bias may be undefined), and what the kernels read of them.
 struct AffineOperands {
   Tensor x, weight, bias;
   Tensor dense_x, dense_weight;
 };
 
 /// Records y on the tape. `dy_format` is the storage order in which the kernels read dy;
-/// `backward_data(dy, dense_weight)` is dx, `backward_weight(dy, dense_x, with_bias)` {dw, db}.
+/// `backward_data(dy, dense_weight)` is dx, `backward_weight(dy, dense_x, with_bias)` {dw, db}, in
+/// the dtype of the weight or in that of dy.
 template <class BackwardData, class BackwardWeight>
 void record_affine(const char* op, Tensor& y, const AffineOperands& operands,
                    MemoryFormat dy_format, bool fused_relu, BackwardData backward_data,
@@ -34,8 +36,8 @@ void record_affine(const char* op, Tensor& y, const AffineOperands& operands,
   const bool wants_db = bias.defined() && bias.requires_grad();
   const bool wants_dw = weight.requires_grad() || wants_db;
   record(op, y, inputs,
-         [dy_format, wants_db, backward_data, backward_weight, n_inputs = inputs.size(),
-          saved_x = wants_dw ? SavedTensor(dense_x) : SavedTensor(),
+         [dy_format, wants_db, dtype = weight.dtype(), backward_data, backward_weight,
+          n_inputs = inputs.size(), saved_x = wants_dw ? SavedTensor(dense_x) : SavedTensor(),
           saved_weight = wants_dx ? SavedTensor(dense_weight) : SavedTensor(),
           saved_y = fused_relu ? SavedTensor(y) : SavedTensor()](const Tensor& gradient) {
            Tensor dy = dense(gradient, dy_format);
@@ -44,8 +46,8 @@ void record_affine(const char* op, Tensor& y, const AffineOperands& operands,
            if (saved_weight.defined()) gradients[0] = backward_data(dy, saved_weight.get());
            if (saved_x.defined()) {
              const Gradients dw_db = backward_weight(dy, saved_x.get(), wants_db);
-             gradients[1] = dw_db[0];
-             if (wants_db) gradients[2] = dw_db[1];
+             gradients[1] = to(dw_db[0], dtype);
+             if (wants_db) gradients[2] = to(dw_db[1], dtype);
            }
            return gradients;
          });

@@ -107,7 +107,8 @@ Gradients backward_weight(const Conv2dGeometry& g, const Tensor& dy, const Tenso
 
 Tensor conv2d(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias,
               const Conv2dOptions& options) {
-  const Tensor x = autocast(given_x), weight = autocast(given_weight), bias = autocast(given_bias);
+  const Tensor x = autocast(given_x);
+  const Tensor weight = autocast_operand(given_weight), bias = autocast_operand(given_bias);
   check_operands(x, weight, bias, options);
   const Conv2dGeometry g = geometry_of(x, weight, options);
   const Tensor image = dense(x, MemoryFormat::kChannelsLast);
@@ -124,7 +125,8 @@ Tensor conv2d(const Tensor& given_x, const Tensor& given_weight, const Tensor& g
   HEDDLE_DISPATCH_VENDORS(x.device(), conv2d_forward, args, cudnn);
 
   record_affine(
-      "conv2d", y, {x, weight, bias, image, w}, MemoryFormat::kChannelsLast, options.fuse_relu,
+      "conv2d", y, {x, given_weight, given_bias, image, w}, MemoryFormat::kChannelsLast,
+      options.fuse_relu,
       [g](const Tensor& dy, const Tensor& saved_w) { return backward_data(g, dy, saved_w); },
       [g](const Tensor& dy, const Tensor& saved_x, bool with_bias) {
         return backward_weight(g, dy, saved_x, with_bias);

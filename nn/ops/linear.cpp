@@ -11,6 +11,7 @@ namespace {
 
 struct Sizes {
   DType dtype;
+  DType dw_dtype;
   int64_t rows, in, out;
 };
 
@@ -63,23 +64,31 @@ Tensor backward_data(const Sizes& sizes, const Layouts& layouts, const Tensor& d
 /// dw, and db where asked.
 Gradients backward_weight(const Sizes& sizes, const Layouts& layouts, const Tensor& dy,
                           const Tensor& x, bool with_bias) {
-  Tensor dw = Tensor::empty(layouts.w, sizes.dtype, layouts.format, dy.device());
+  Tensor dw = Tensor::empty(layouts.w, sizes.dw_dtype, layouts.format, dy.device());
   Tensor db;
   if (with_bias)
-    db = Tensor::empty({sizes.out}, sizes.dtype, MemoryFormat::kContiguous, dy.device());
-  const LinearBackwardWeightArgs args{sizes.dtype,   sizes.rows,
-                                      sizes.in,      sizes.out,
-                                      dw.raw_data(), with_bias ? db.raw_data() : nullptr,
-                                      x.raw_data(),  dy.raw_data()};
+    db = Tensor::empty({sizes.out}, sizes.dw_dtype, MemoryFormat::kContiguous, dy.device());
+  const LinearBackwardWeightArgs args{
+      sizes.dtype,  sizes.rows,    sizes.in,
+      sizes.out,    dw.raw_data(), with_bias ? db.raw_data() : nullptr,
+      x.raw_data(), dy.raw_data(), sizes.dw_dtype};
   HEDDLE_DISPATCH_VENDORS(dy.device(), linear_backward_weight, args, cublas);
   return {dw, db};
+}
+
+/// On the CPU the sums, which are float32, reach a float32 weight without a pass to convert them.
+DType gradient_dtype(const Tensor& x, const Tensor& given_weight) {
+  const bool direct =
+      x.device().type == DeviceType::kCpu && given_weight.dtype() == DType::kFloat32;
+  return direct ? DType::kFloat32 : x.dtype();
 }
 
 }  // namespace
 
 Tensor linear(const Tensor& given_x, const Tensor& given_weight, const Tensor& given_bias,
               bool fuse_relu) {
-  const Tensor x = autocast(given_x), weight = autocast(given_weight), bias = autocast(given_bias);
+  const Tensor x = autocast(given_x);
+  const Tensor weight = autocast_operand(given_weight), bias = autocast_operand(given_bias);
   check_operands(x, weight, bias);
   // An image and its weight are read in the storage order of the weight: no pass to flatten.
   const Tensor w = weight.dim() == 4 ? dense(weight) : dense(weight, MemoryFormat::kContiguous);
@@ -92,7 +101,7 @@ Tensor linear(const Tensor& given_x, const Tensor& given_weight, const Tensor& g
   const int64_t in =
       weight.dim() == 4 ? weight.size(1) * weight.size(2) * weight.size(3) : weight.size(1);
   const int64_t rows = rows_of(x, weight);
-  const Sizes sizes{x.dtype(), rows, in, out};
+  const Sizes sizes{x.dtype(), gradient_dtype(x, given_weight), rows, in, out};
   const LinearForwardArgs args{x.dtype(),    rows,
                                in,           out,
                                y.raw_data(), input.raw_data(),
@@ -102,7 +111,7 @@ Tensor linear(const Tensor& given_x, const Tensor& given_weight, const Tensor& g
 
   const Layouts layouts{x.shape(), weight.shape(), format};
   record_affine(
-      "linear", y, {x, weight, bias, input, w}, MemoryFormat::kContiguous, fuse_relu,
+      "linear", y, {x, given_weight, given_bias, input, w}, MemoryFormat::kContiguous, fuse_relu,
       [sizes, layouts](const Tensor& dy, const Tensor& saved_w) {
         return backward_data(sizes, layouts, dy, saved_w);
       },

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstddef>
 #include <map>
+#include <utility>
 
+#include "heddle/core/kept_cast.h"
 #include "heddle/core/tape.h"
 #include "heddle/kernels/dispatch.h"
 #include "heddle/nn/ops.h"
@@ -101,6 +103,11 @@ void Optimizer::fill_slots(std::vector<Slot>& group, std::vector<ParamSlot>& slo
                           .step = slot.step + 1 - counted_from};
     if (!slot.moments.empty()) kernel_slot.m = slot.moments[0].raw_data();
     if (slot.moments.size() > 1) kernel_slot.v = slot.moments[1].raw_data();
+    slot.cast = take_cast(slot.parameter);
+    if (slot.cast.defined()) {
+      kernel_slot.p_cast = slot.cast.raw_data();
+      kernel_slot.cast_dtype = slot.cast.dtype();
+    }
     slots.push_back(kernel_slot);
     slot.parameter.bump_version();
   }
@@ -115,6 +122,8 @@ void Optimizer::update_all(const StepFactors& factors) {
     kernel_slots_.clear();
     fill_slots(groups_[group], kernel_slots_, gradients, counted_from);
     if (!kernel_slots_.empty()) update(group, kernel_slots_, factors);
+    for (Slot& slot : groups_[group])
+      if (slot.cast.defined()) keep_cast(slot.parameter, std::exchange(slot.cast, {}));
   }
 }
 

@@ -83,6 +83,7 @@ class Optimizer {
     Tensor parameter;
     std::vector<Tensor> moments;
     int64_t step = 0;
+    Tensor cast;  // while it is updated: what autocast reads of the parameter
   };
 
   void check_parameters() const;

@@ -1,8 +1,10 @@
 #include "heddle/nn/amp/autocast.h"
 
 #include <cmath>
+#include <limits>
 #include <thread>
 
+#include "heddle/core/kept_cast.h"
 #include "heddle/core/tape.h"
 #include "heddle/nn/modules/batch_norm2d.h"
 #include "heddle/nn/modules/conv2d.h"
@@ -11,6 +13,7 @@
 #include "heddle/nn/modules/sequential.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/optim/adam.h"
+#include "heddle/nn/optim/sgd.h"
 #include "heddle/tests/nn/golden/formula.h"
 #include "heddle/tests/support/catch.h"
 
@@ -121,6 +124,102 @@ TEST_CASE("autocast: operations follow PyTorch's lists, gradients their inputs")
     CHECK(sum(narrow_x).dtype() == half);
     CHECK(matmul(a, b).dtype() == DType::kFloat32);
   }
+}
+
+bool same_elements(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.to_vector<float>() == b.to_vector<float>();
+}
+
+template <class Optimizer>
+void check_kept_through_steps(Sequential& model, Optimizer& optimizer, DType dtype) {
+  const Autocast scope(dtype);
+  for (int step = 0; step < 3; ++step) {
+    gradients(model);
+    const Tensor weight = model.named_parameters()[0].second;
+    const void* memory = kept_cast(weight, dtype).raw_data();
+    optimizer.step();
+    for (const auto& [name, parameter] : model.named_parameters()) {
+      INFO(name << " after step " << step);
+      const Tensor copy = kept_cast(parameter, dtype);
+      if (name.starts_with("1.")) {  // batch norm reads its parameters in float32
+        CHECK_FALSE(copy.defined());
+        continue;
+      }
+      REQUIRE(copy.defined());
+      CHECK(same_elements(copy, to(parameter.detach(), dtype)));
+    }
+    CHECK(kept_cast(weight, dtype).raw_data() == memory);
+  }
+}
+
+TEST_CASE("autocast: what it reads of a parameter is kept, and an optimizer's step writes both") {
+  for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    INFO(name_of(dtype));
+    Sequential model = net();
+    Adam adam(model.parameters(), {.lr = 1e-2});
+    check_kept_through_steps(model, adam, dtype);
+    Sgd sgd(model.parameters(), {.lr = 1e-2, .momentum = 0.9});
+    check_kept_through_steps(model, sgd, dtype);
+  }
+}
+
+TEST_CASE("autocast: a parameter that was written is converted again") {
+  const Autocast scope(DType::kBFloat16);
+  Tensor weight = ones({2, 3});
+  weight.set_requires_grad();
+  const Tensor x = ones({1, 3});
+  CHECK(linear(x, weight, Tensor()).at({0, 1}) == 3.0);
+  CHECK(kept_cast(weight, DType::kBFloat16).defined());
+  CHECK_FALSE(kept_cast(weight, DType::kFloat16).defined());
+  {
+    const NoGradGuard no_grad;
+    fill_(weight, 2.0);
+  }
+  CHECK_FALSE(kept_cast(weight, DType::kBFloat16).defined());
+  CHECK_FALSE(take_cast(weight).defined());
+  CHECK(linear(x, weight, Tensor()).at({0, 1}) == 6.0);
+  CHECK_THROWS_WITH(keep_cast(weight, ones({2})), ContainsSubstring("keep_cast"));
+}
+
+TEST_CASE("autocast: a copy that a graph still holds keeps its values through a step") {
+  const Autocast scope(DType::kBFloat16);
+  Tensor weight = ones({2, 3});
+  weight.set_requires_grad();
+  Tensor x = ones({1, 3});
+  x.set_requires_grad();
+  Sgd sgd({weight}, {.lr = 1.0});
+  const Tensor loss = sum(linear(x, weight, Tensor()));
+  loss.backward({}, /*retain_graph=*/true);
+  sgd.step();
+  x.set_grad({});
+  loss.backward();
+  CHECK(x.grad().at({0, 0}) == 2.0);                     // of the weight from before the step
+  CHECK(linear(x, weight, Tensor()).at({0, 0}) == 0.0);  // of the one from after it
+}
+
+TEST_CASE("autocast: a skipped step leaves the kept copy as it is") {
+  const Autocast scope(DType::kBFloat16);
+  Tensor weight = ones({2, 3});
+  weight.set_requires_grad();
+  Sgd sgd({weight}, {.lr = 1.0});
+  sum(linear(ones({1, 3}), weight, Tensor())).backward();
+  weight.set_grad(full({2, 3}, std::numeric_limits<double>::infinity()));
+  sgd.begin_step();
+  sgd.check_gradients();
+  sgd.apply_step();
+  CHECK_FALSE(sgd.finish_step());
+  CHECK(linear(ones({1, 3}), weight, Tensor()).at({0, 0}) == 3.0);
+}
+
+TEST_CASE("autocast: a linear layer's gradients reach a float32 weight as they were summed") {
+  // 257 needs nine bits: bfloat16 would round it to 256.
+  const Autocast scope(DType::kBFloat16);
+  Tensor weight = zeros({1, 2}), bias = zeros({1});
+  weight.set_requires_grad();
+  bias.set_requires_grad();
+  sum(linear(ones({257, 2}), weight, bias)).backward();
+  CHECK(weight.grad().at({0, 1}) == 257.0);
+  CHECK(bias.grad().at({0}) == 257.0);
 }
 
 }  // namespace
