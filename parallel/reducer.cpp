@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <iterator>
 #include <utility>
 
+#include "heddle/core/device_span.h"
 #include "heddle/core/flavour.h"
 #include "heddle/core/tape.h"
 #include "heddle/nn/ops.h"
@@ -43,6 +45,7 @@ struct Reducer::CommStreams {
     for (const Device device : devices)
       if (device.type == DeviceType::kCuda) refs.push_back(streams.emplace_back(device).ref());
 #endif
+    for (const StreamRef stream : refs) set_stream_name(stream, "exchange");
     refs.resize(devices.size());
   }
 
@@ -184,6 +187,10 @@ void Reducer::lane_done(int lane, int bucket) {
   comm_->follow(lane, devices_[static_cast<size_t>(lane)]);
   Bucket& all = *buckets_[static_cast<size_t>(bucket)];
   if (++all.lanes_done < static_cast<int>(devices_.size())) return;
+  const TraceSpan span("exchange bucket", "exchange", bucket);
+  std::deque<DeviceSpan> spans;
+  for (const StreamRef stream : comm_->refs)
+    spans.emplace_back("exchange bucket", "exchange", stream, bucket);
   std::vector<Tensor> flats;
   for (const LaneBucket& mine : all.lanes) flats.push_back(mine.flat);
   exchange_.all_reduce(flats, comm_->refs);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Breaks kernels and host sources that queue work on devices (*_cuda.cpp) on purpose, one mutation of scripts/mutations.toml at a
-time, in a copy of the tree, and runs the tests named beside it under cudasim: each mutation must make
-them fail.
+"""Breaks kernels and host sources that queue work on devices on purpose, one mutation of
+scripts/mutations.toml at a time, in a copy of the tree, and runs the tests named beside it under
+cudasim: each mutation must make them fail.
 
     scripts/mutate.py                    all of them
     scripts/mutate.py --only gemm        those whose file or title has this word
@@ -61,9 +61,9 @@ class Base:
         if built.returncode != 0:
             sys.exit(built.stdout[-4000:] + f"mutate: {folder} does not build")
         commands = json.loads((folder / "compile_commands.json").read_text())
-        # Where there is nvcc, a source is compiled for a GPU too.
+        # Where there is nvcc, a source is compiled for a GPU too; heddle_cuda_host is for both.
         self.compile = {str(Path(c["file"]).relative_to(ROOT)): c["command"] for c in commands
-                        if "/cudasim/include" in c["command"]}
+                        if "/cudasim/include" in c["command"] or "heddle_cuda_host" in c["command"]}
         self.link = {program: self.link_command(PROGRAMS[program]) for program in programs}
 
     def link_command(self, path):

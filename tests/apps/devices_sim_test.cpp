@@ -1,0 +1,48 @@
+// Training on two of cudasim's devices, and what the loss of one of them leaves behind.
+#include <filesystem>
+
+#include "heddle/nn/checkpoint/safetensors.h"
+#include "heddle/tests/apps/train_cifar.h"
+
+namespace heddle::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::vector<std::string> kTwo{"--devices", "cuda:0,cuda:1", "--shards", "4", "--epochs", "1"};
+
+}  // namespace
+
+TEST_CASE("train_cifar: the same shards give the same weights on one and two CUDA devices",
+          "[device]") {
+  const TrainingGround ground;
+  REQUIRE(ground.train("two", kTwo).exit_code == 0);
+  REQUIRE(
+      ground.train("one", {"--devices", "cuda:0", "--shards", "4", "--epochs", "1"}).exit_code ==
+      0);
+  CHECK(ground.read("two/model.safetensors") == ground.read("one/model.safetensors"));
+}
+
+TEST_CASE("train_cifar: one of two devices fails: it is named, and the last checkpoint stands",
+          "[device]") {
+  const TrainingGround ground;
+  for (const char* schedule : {"eager", "latest"}) {
+    INFO(schedule);
+    ProcessOptions options;
+    // Where work is late, the other device computes on what the failed one never sent.
+    options.environment = {"CUDASIM_FAULT=1:300:cudaErrorIllegalAddress", "CUDASIM_CHECKS=off",
+                           std::string("CUDASIM_SCHEDULE=") + schedule};
+    const std::string out = std::string("run-") + schedule;
+    const ProcessResult result = ground.train(out, kTwo, options);
+    INFO(result.err);
+    CHECK(result.exit_code == 1);
+    check_one_line(result);
+    CHECK_THAT(result.err, ContainsSubstring("cuda:1"));
+    CHECK_THAT(result.err, ContainsSubstring("cudaErrorIllegalAddress"));
+    const SafetensorsFile checkpoint(ground / (out + "/checkpoint.safetensors"));
+    CHECK(!checkpoint.tensors().empty());
+    CHECK(ground.resume(out).exit_code == 0);
+  }
+}
+
+}  // namespace heddle::test

@@ -1,0 +1,280 @@
+// DataParallel on virtual devices, whenever the queued work runs, with and without peer access.
+#include <cudasim/order.h>
+
+#include <map>
+#include <tuple>
+
+#include "heddle/nn/amp/autocast.h"
+#include "heddle/nn/models/resnet18.h"
+#include "heddle/nn/optim/sgd.h"
+#include "heddle/tests/parallel/small_training.h"
+#include "heddle/tests/parallel/virtual_devices.h"
+#include "heddle/tests/support/catch.h"
+#include "heddle/tests/support/provider_scope.h"
+
+namespace heddle::test {
+namespace {
+
+/// SimpleCnn's layers with few channels, and dropout: 2,350 parameters.
+class SmallCnn : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return fc2(dropout(fc1(conv2(conv1(x))))); }
+  Conv2d& conv1 = add("conv1", Conv2d(3, 4, 3, {.padding = 1, .fuse_relu = true}));
+  Conv2d& conv2 = add("conv2", Conv2d(4, 4, 3, {.padding = 1, .fuse_relu = true}));
+  Linear& fc1 = add("fc1", Linear(ImageSize{4, 8, 8}, 7));
+  Dropout& dropout = add("dropout", Dropout(0.2));
+  Linear& fc2 = add("fc2", Linear(7, 10));
+};
+
+/// ResNet-18's layers with few channels, and two blocks: 1,500 parameters.
+class SmallResNet : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return fc(pool(block2(block1(bn1(conv1(x)))))); }
+  Conv2d& conv1 = add("conv1", Conv2d(3, 4, 3, {.padding = 1, .bias = false}));
+  BatchNorm2d& bn1 = add("bn1", BatchNorm2d(4, {.fuse_relu = true}));
+  BasicBlock& block1 = add("block1", BasicBlock(4, 4, 1));
+  BasicBlock& block2 = add("block2", BasicBlock(4, 8, 2));
+  AdaptiveAvgPool2d& pool = add("pool", AdaptiveAvgPool2d());
+  Linear& fc = add("fc", Linear(ImageSize{8, 1, 1}, 10));
+};
+
+enum class Net { kCnn, kResNet };
+enum class Precision { kFloat32, kBFloat16 };
+
+std::unique_ptr<Module> make_net(Net net) {
+  if (net == Net::kCnn) return std::make_unique<SmallCnn>();
+  return std::make_unique<SmallResNet>();
+}
+
+/// A model on virtual devices, trained from its first state as often as asked: cudasim's check of
+/// order remembers every stream there was, so that one for each run would fill the memory.
+class Rig {
+ public:
+  Rig(Net net, int n_devices, Peers peers)
+      : scope_(cudasim::Schedule::kEager, 1, peers),
+        model_((manual_seed(5), make_net(net))),
+        parallel_(*model_, [net] { return make_net(net); }, devices_of(n_devices),
+                  {.shards = 8, .bucket_bytes = 1024}) {
+    for (const auto& [name, tensor] : model_->state()) first_.emplace_back(name, clone(tensor));
+  }
+
+  /// All tensors of the model after two steps.
+  Content train(Precision precision, cudasim::Schedule schedule, uint64_t seed) {
+    cudasim::set_schedule(schedule, seed);
+    std::optional<Autocast> autocast;
+    if (precision == Precision::kBFloat16) autocast.emplace(DType::kBFloat16);
+    model_->load_state(first_);
+    parallel_.replicate();
+    ReplicatedOptimizer adam(parallel_, [](const Module& replica) {
+      return std::make_unique<Adam>(replica.parameters(), AdamOptions{.lr = 1e-2});
+    });
+    for (int step = 0; step < 2; ++step) {
+      parallel_.set_step(step);
+      adam.zero_grad();
+      parallel_.forward_backward(some_images(11, static_cast<uint64_t>(step)), some_labels(11),
+                                 mean_loss);
+      adam.step();
+    }
+    parallel_.check_replicas();
+    return content(model_->state());
+  }
+
+ private:
+  MachineScope scope_;
+  std::unique_ptr<Module> model_;
+  DataParallel parallel_;
+  NamedTensors first_;
+};
+
+/// The bits of eager runs on one device, where 2, 4 and 8 must have them too, and of eager runs on
+/// other numbers, which must be near.
+class References {
+ public:
+  const Content& of(Net net, int n_devices, Precision precision) {
+    const bool tree = n_devices == 1 || n_devices == 2 || n_devices == 4 || n_devices == 8;
+    const auto key = std::tuple(net, tree ? 1 : n_devices, precision);
+    const auto found = known_.find(key);
+    if (found != known_.end()) return found->second;
+    Rig rig(net, tree ? 1 : n_devices, Peers::kAll);
+    return known_.emplace(key, rig.train(precision, cudasim::Schedule::kEager, 1)).first->second;
+  }
+
+ private:
+  std::map<std::tuple<Net, int, Precision>, Content> known_;
+};
+
+double largest_difference(const Content& a, const Content& b) {
+  double largest = 0.0;
+  for (size_t i = 0; i < a.size(); ++i)
+    for (size_t k = 0; k < a[i].size(); ++k)
+      largest = std::max(largest, static_cast<double>(std::abs(a[i][k] - b[i][k])));
+  return largest;
+}
+
+}  // namespace
+
+TEST_CASE("DataParallel on virtual devices, eagerly and as late as may be", "[device][sim]") {
+  const ProviderScope native(Provider::kNative);
+  References references;
+  for (int n = 1; n <= 8; ++n) {
+    for (const Net net : {Net::kCnn, Net::kResNet}) {
+      INFO(n << " devices, net " << static_cast<int>(net));
+      Rig rig(net, n, n % 2 == 0 ? Peers::kAll : Peers::kNone);
+      const Content& expected = references.of(net, n, Precision::kFloat32);
+      CHECK(rig.train(Precision::kFloat32, cudasim::Schedule::kEager, 1) == expected);
+      CHECK(rig.train(Precision::kFloat32, cudasim::Schedule::kLatest, 1) == expected);
+      CHECK(largest_difference(expected, references.of(net, 1, Precision::kFloat32)) < 2e-3);
+    }
+  }
+  CHECK(cudasim::order_findings().empty());
+}
+
+namespace {
+
+struct Combination {
+  Net net;
+  int n_devices;
+  Peers peers;
+  Precision precision;
+};
+
+/// Of 24 in a row, any two choices of different kinds meet.
+Combination pairwise(int i) {
+  return {static_cast<Net>((i + i / 8) % 2), i % 8 + 1, static_cast<Peers>(i / 8 % 3),
+          static_cast<Precision>((i / 2 + i / 8) % 2)};
+}
+
+/// All 96 in a row.
+Combination combination(int i) {
+  return {static_cast<Net>(i / 8 % 2), i % 8 + 1, static_cast<Peers>(i / 16 % 3),
+          static_cast<Precision>(i / 48 % 2)};
+}
+
+/// Trains in random orders: seeds 1 to n_seeds, dealt out to the combinations in turn.
+template <class Choose>
+void check_random_orders(Choose choose, int n_combinations, uint64_t n_seeds) {
+  const ProviderScope native(Provider::kNative);
+  References references;
+  for (int i = 0; i < n_combinations; ++i) {
+    const Combination c = choose(i);
+    Rig rig(c.net, c.n_devices, c.peers);
+    for (uint64_t seed = static_cast<uint64_t>(i) + 1; seed <= n_seeds;
+         seed += static_cast<uint64_t>(n_combinations)) {
+      INFO(c.n_devices << " devices, net " << static_cast<int>(c.net) << ", peers "
+                       << static_cast<int>(c.peers) << ", precision "
+                       << static_cast<int>(c.precision) << ", seed " << seed);
+      CHECK(rig.train(c.precision, cudasim::Schedule::kRandom, seed) ==
+            references.of(c.net, c.n_devices, c.precision));
+    }
+  }
+  CHECK(cudasim::order_findings().empty());
+}
+
+}  // namespace
+
+TEST_CASE("DataParallel on virtual devices in random orders", "[device][sim]") {
+  check_random_orders(pairwise, 24, 24);
+}
+
+TEST_CASE("DataParallel on virtual devices in many random orders", "[device][sim][slow]") {
+  check_random_orders(combination, 96, 288);
+}
+
+namespace {
+
+class TwoLayers : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return fc2(tanh(fc1(x))); }
+  Linear& fc1 = add("fc1", Linear(6, 5));
+  Linear& fc2 = add("fc2", Linear(5, 10));
+};
+
+/// Parameters after three steps of plain descent.
+Content descend(DataParallel& parallel) {
+  ReplicatedOptimizer sgd(parallel, [](const Module& replica) {
+    return std::make_unique<Sgd>(replica.parameters(), SgdOptions{.lr = 0.5});
+  });
+  for (int step = 0; step < 3; ++step) {
+    sgd.zero_grad();
+    const Tensor x = randn({7, 6}, Rng(2, RngPurpose::kUser, static_cast<uint64_t>(step)));
+    cross_entropy(parallel(x), to(some_labels(7), parallel.devices()[0])).backward();
+    sgd.step();
+  }
+  parallel.check_replicas();
+  return content(parallel.module().state());
+}
+
+Content descend_from_one_state(const std::vector<Device>& devices) {
+  manual_seed(7);
+  TwoLayers model;
+  DataParallel parallel(model, devices);
+  return descend(parallel);
+}
+
+}  // namespace
+
+TEST_CASE("DP-5: three devices where no pair, or all but one, has peer access", "[device][sim]") {
+  const ProviderScope native(Provider::kNative);
+  const Content one = descend_from_one_state(devices_of(1));
+  for (const Peers peers : {Peers::kNone, Peers::kOnePairMissing}) {
+    const MachineScope scope(cudasim::Schedule::kLatest, 1, peers);
+    const Content three = descend_from_one_state(devices_of(3));
+    CHECK(largest_difference(three, one) < 1e-5);
+  }
+}
+
+TEST_CASE("DataParallel: a device that fails is named, and all others end", "[device][sim]") {
+  const ProviderScope native(Provider::kNative);
+  for (const auto schedule : {cudasim::Schedule::kEager, cudasim::Schedule::kLatest}) {
+    for (const int64_t kernel : {1, 6, 20}) {
+      INFO("schedule " << static_cast<int>(schedule) << ", kernel " << kernel);
+      const MachineScope scope(schedule, 1);
+      manual_seed(7);
+      TwoLayers model;
+      DataParallel parallel(model, devices_of(3), {.bucket_bytes = 16});
+      cudasim::fail_at_kernel(1, kernel, cudaErrorIllegalAddress);
+      const auto steps = [&] {
+        for (int step = 0; step < 20; ++step) descend(parallel);
+      };
+      CHECK_THROWS_WITH(steps(), ContainsSubstring("cuda:1"));
+      cudasim::set_sticky_error(1, cudaSuccess);
+    }
+  }
+  CHECK(largest_difference(descend_from_one_state(devices_of(3)),
+                           descend_from_one_state(devices_of(1))) < 1e-5);
+}
+
+TEST_CASE("DataParallel: what a failed backward left under way is waited for", "[device][sim]") {
+  const ProviderScope native(Provider::kNative);
+  const MachineScope scope(cudasim::Schedule::kLatest, 1);
+  manual_seed(7);
+  TwoLayers model;
+  DataParallel parallel(model, devices_of(3), {.bucket_bytes = 16});
+  bool fails = true;
+  parallel.replica(2).parameters()[0].register_post_accumulate_grad_hook(
+      [&](const Tensor&) { HEDDLE_CHECK(!fails, "hook: no more"); });
+  const Tensor x = ones({6, 6});
+  CHECK_THROWS_WITH(parallel.forward_backward(x, some_labels(6), mean_loss),
+                    ContainsSubstring("replica 2 on cuda:2: hook: no more"));
+  fails = false;
+  const Content three = descend(parallel);
+  CHECK(largest_difference(three, descend_from_one_state(devices_of(1))) < 1e-5);
+  CHECK(cudasim::order_findings().empty());
+}
+
+TEST_CASE("DataParallel: a replica that a device let go astray is found", "[device][sim]") {
+  TwoLayers model;
+  DataParallel parallel(model, devices_of(3));
+  parallel.check_replicas();
+  {
+    const NoGradGuard no_grad;
+    Tensor weight = parallel.replica(1).parameters()[2];
+    mul_(weight, 1.001);
+  }
+  CHECK_THROWS_WITH(parallel.check_replicas(),
+                    ContainsSubstring("fc2.weight of replica 1 on cuda:1"));
+  parallel.replicate();
+  parallel.check_replicas();
+}
+
+}  // namespace heddle::test
