@@ -25,6 +25,11 @@ class CaptureArena {
   bool is_full() const { return full_; }  ///< An allocation found no room.
   int64_t bytes() const { return block_.bytes(); }
 
+  /// One number in memory of the device: the steps from the captured one to that which is replayed,
+  /// for draws that depend on the step. Null where steps are not numbered.
+  const int64_t* steps() const { return steps_; }
+  void set_steps(const int64_t* steps) { steps_ = steps; }
+
   class [[nodiscard]] Scope {
    public:
     explicit Scope(CaptureArena& arena);
@@ -50,6 +55,7 @@ class CaptureArena {
   std::map<int64_t, int64_t> free_;  // size by offset
   std::map<int64_t, int64_t> used_;
   std::vector<void*> deferred_;
+  const int64_t* steps_ = nullptr;
   bool full_ = false;
 };
 

@@ -45,6 +45,15 @@ class Rng {
                       {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
   }
 
+  /// The stream from its beginning whose `a` is greater by n.
+  HEDDLE_INLINE Rng after(int64_t n) const {
+    Rng later = *this;
+    later.a_ += static_cast<uint64_t>(n);
+    later.next_block_ = 0;
+    later.used_ = 4;
+    return later;
+  }
+
   uint32_t next();                      ///< The next word of the stream.
   uint32_t next_below(uint32_t bound);  ///< Uniform in [0, bound), without bias. bound > 0.
   float next_uniform();                 ///< [0, 1)

@@ -28,7 +28,14 @@ struct Draws {
   Rng rng;
   float probability;
   float scale;
-  int64_t first;  // draw of the first element
+  int64_t first;         // draw of the first element
+  const int64_t* steps;  // may be null
+
+  __device__ __forceinline__ Draws of_this_step() const {
+    Draws draws = *this;
+    if (steps != nullptr) draws.rng = rng.after(*steps);
+    return draws;
+  }
 
   bool starts_block() const { return first % kWordsPerBlock == 0; }
   /// Whether each element of block `block` of four is kept, counted from a first that starts one.
@@ -58,9 +65,10 @@ __device__ __forceinline__ void drop(const Arrays<T>& arrays, int64_t at, const 
 template <int N, class T>
 __global__ void __launch_bounds__(kThreads)
     dropout_forward_dense_kernel(const Arrays<T> arrays, int64_t n, bool aligned,
-                                 const Draws draws) {
+                                 const Draws given) {
   const int64_t first = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * N;
   if (first >= n) return;
+  const Draws draws = given.of_this_step();
   bool kept[N];
   HEDDLE_UNROLL
   for (int k = 0; k < N; k += kWordsPerBlock) {
@@ -83,9 +91,10 @@ template <int N, class T>
 __global__ void __launch_bounds__(kThreads)
     dropout_forward_planes_kernel(const Arrays<T> arrays, int64_t n_threads, Divisor plane_groups,
                                   Divisor pixel_groups, int64_t planes, int64_t pixels,
-                                  const Draws draws) {
+                                  const Draws given) {
   int64_t image = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (image >= n_threads) return;
+  const Draws draws = given.of_this_step();
   const int64_t plane = plane_groups.split(image) * N;
   const int64_t pixel = pixel_groups.split(image) * kWordsPerBlock;
   const int64_t at = (image * pixels + pixel) * planes + plane;
@@ -109,9 +118,10 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     dropout_forward_element_kernel(const Arrays<T> arrays, int64_t n, Divisor planes,
-                                   Divisor pixels, const Draws draws) {
+                                   Divisor pixels, const Draws given) {
   const int64_t at = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (at >= n) return;
+  const Draws draws = given.of_this_step();
   int64_t image = at;
   const int64_t plane = planes.split(image);
   const int64_t pixel = pixels.split(image);
@@ -175,7 +185,8 @@ void launch_forward(const DropoutForwardArgs& args, StreamRef stream) {
   const int64_t n = args.images * args.planes * args.pixels;
   if (n == 0) return;
   const Arrays<T> arrays{static_cast<T*>(args.y), args.mask, static_cast<const T*>(args.x)};
-  const Draws draws{args.rng, args.probability, static_cast<float>(args.scale), args.first};
+  const Draws draws{args.rng, args.probability, static_cast<float>(args.scale), args.first,
+                    args.steps};
   if ((args.planes > 1 && args.pixels > 1) || !draws.starts_block())
     return launch_images(args, arrays, draws, stream);
   constexpr int kWidth = kVectorBytes / sizeof(T);

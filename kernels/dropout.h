@@ -8,7 +8,8 @@ namespace heddle {
 /// y = keep ? scale * x : 0, and the mask of kept elements (1 or 0). Element i in logical order
 /// (image, plane, pixel) is dropped where draw first + i of `rng` is below `probability`; it is at
 /// (image, pixel, plane): a contiguous tensor is one image of one plane, a channels-last one N
-/// images of C planes of H * W pixels.
+/// images of C planes of H * W pixels. With `steps`, one number in memory of the CUDA device, `rng`
+/// is the stream whose `a` is greater by it: what a captured step draws differs at each replay.
 struct DropoutForwardArgs {
   DType dtype;
   int64_t images, planes, pixels;
@@ -19,6 +20,7 @@ struct DropoutForwardArgs {
   uint8_t* mask;  // may be null
   const void* x;
   int64_t first = 0;
+  const int64_t* steps = nullptr;
 };
 
 /// dx = mask ? scale * dy : 0, all in one storage order.

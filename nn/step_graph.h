@@ -2,11 +2,18 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "heddle/core/tensor.h"
 
 namespace heddle {
+
+/// A step that cannot be captured. Nothing of it has run: it may be called instead.
+class CaptureError : public Error {
+ public:
+  using Error::Error;
+};
 
 /// A training step that is captured as a CUDA graph and replayed: one launch in place of hundreds.
 /// run(inputs, body) calls body(inputs) the first `warm_up` times for inputs of the same shapes,
@@ -16,10 +23,11 @@ namespace heddle {
 /// What body does on the host happens in the warm-up and at the capture alone; what changes from
 /// step to step must be read from device memory (Optimizer::begin_step and finish_step stand
 /// outside, check_gradients and apply_step inside; GradScaler::scale reads its scale there). Body
-/// must not wait for the device (item(), to_vector()) and must not use random numbers that depend
-/// on the step: Dropout refuses to be captured. The tensors that run() gives are overwritten by the
-/// next run; they, gradients included, must not outlive the graph. In builds with CUDA alone.
-/// Errors: those of body; CudaError where something in it cannot be captured.
+/// must not wait for the device (item(), to_vector()). Dropout draws by the number of the step: it
+/// is captured only where run() is given that number, and body passes it on (Module::set_step). The
+/// tensors that run() gives are overwritten by the next run; they, gradients included, must not
+/// outlive the graph. In builds with CUDA alone.
+/// Errors: those of body in the warm-up; CaptureError where something in it cannot be captured.
 class StepGraph {
  public:
   using Tensors = std::vector<Tensor>;
@@ -30,14 +38,15 @@ class StepGraph {
   StepGraph(const StepGraph&) = delete;
   StepGraph& operator=(const StepGraph&) = delete;
 
-  Tensors run(const Tensors& inputs, const Body& body);
+  Tensors run(const Tensors& inputs, const Body& body, std::optional<int64_t> step = {});
   int64_t replays() const { return replays_; }  ///< Launches of graphs so far.
 
  private:
   struct Entry;
   Entry& entry_for(const Tensors& inputs);
   Tensors warm_up_run(Entry& entry, const Tensors& inputs, const Body& body);
-  void capture(Entry& entry, const Tensors& inputs, const Body& body);
+  void capture(Entry& entry, const Tensors& inputs, const Body& body, std::optional<int64_t> step);
+  void prepare_replay(Entry& entry, const Tensors& inputs, std::optional<int64_t> step) const;
   bool try_capture(Entry& entry, int64_t bytes, const Body& body);
 
   Device device_;

@@ -66,7 +66,9 @@ struct StepGraph::Entry {
   int64_t needed = 0;                                 // bytes that a warm-up run took at most
   std::vector<std::unique_ptr<CaptureArena>> arenas;  // the last is the graph's
   std::vector<Form> forms;
-  Tensors inputs;  // that the graph reads
+  Tensors inputs;                     // that the graph reads
+  std::optional<int64_t> first_step;  // that was captured, where steps are numbered
+  Tensor steps;                       // since then; read by the graph
   Tensors outputs;
   GraphExec exec;
 };
@@ -94,7 +96,8 @@ StepGraph::Entry& StepGraph::entry_for(const Tensors& inputs) {
   return *entries_.back();
 }
 
-StepGraph::Tensors StepGraph::run(const Tensors& inputs, const Body& body) {
+StepGraph::Tensors StepGraph::run(const Tensors& inputs, const Body& body,
+                                  std::optional<int64_t> step) {
   for (const Tensor& input : inputs)
     HEDDLE_CHECK(input.device() == device_, "StepGraph: an input is on {}, expected {}",
                  input.device().to_string(), device_.to_string());
@@ -102,10 +105,9 @@ StepGraph::Tensors StepGraph::run(const Tensors& inputs, const Body& body) {
   Entry& entry = entry_for(inputs);
   if (entry.runs < warm_up_) return warm_up_run(entry, inputs, body);
   if (entry.exec.get() == nullptr) {
-    capture(entry, inputs, body);
+    capture(entry, inputs, body, step);
   } else {
-    const NoGradGuard no_grad;
-    for (size_t i = 0; i < inputs.size(); ++i) copy_(entry.inputs[i], inputs[i]);
+    prepare_replay(entry, inputs, step);
   }
   HEDDLE_CUDA_CHECK(cudaGraphLaunch(entry.exec.get(), current_stream(device_).get()));
   ++replays_;
@@ -122,10 +124,24 @@ StepGraph::Tensors StepGraph::warm_up_run(Entry& entry, const Tensors& inputs, c
   return outputs;
 }
 
-void StepGraph::capture(Entry& entry, const Tensors& inputs, const Body& body) {
+void StepGraph::prepare_replay(Entry& entry, const Tensors& inputs,
+                               std::optional<int64_t> step) const {
+  HEDDLE_CHECK(step.has_value() == entry.first_step.has_value(),
+               "StepGraph: run {} the number of the step, the captured run was {} it",
+               step ? "is given" : "lacks", entry.first_step ? "given" : "not given");
+  const NoGradGuard no_grad;
+  for (size_t i = 0; i < inputs.size(); ++i) copy_(entry.inputs[i], inputs[i]);
+  if (step) fill_(entry.steps, static_cast<double>(*step - *entry.first_step));
+}
+
+void StepGraph::capture(Entry& entry, const Tensors& inputs, const Body& body,
+                        std::optional<int64_t> step) try {
   {
     const NoGradGuard no_grad;
+    entry.inputs.clear();  // of a capture that failed
     for (const Tensor& input : inputs) entry.inputs.push_back(clone(input.detach()));
+    entry.first_step = step;
+    if (step) entry.steps = zeros({}, DType::kInt64, device_);
   }
   int64_t bytes = std::max(kLeastArena, entry.needed);
   for (int tries = 1; !try_capture(entry, bytes, body); ++tries) {
@@ -133,6 +149,8 @@ void StepGraph::capture(Entry& entry, const Tensors& inputs, const Body& body) {
                  bytes, entry.needed);
     bytes *= 2;
   }
+} catch (const Error& error) {
+  throw CaptureError(fmt::format("the step cannot be captured as a graph: {}", error.what()));
 }
 
 /// False where the arena is too small.
@@ -140,6 +158,7 @@ bool StepGraph::try_capture(Entry& entry, int64_t bytes, const Body& body) {
   const StreamRef stream = current_stream(device_);
   entry.arenas.push_back(std::make_unique<CaptureArena>(bytes, stream));
   CaptureArena& arena = *entry.arenas.back();
+  if (entry.steps.defined()) arena.set_steps(entry.steps.data<int64_t>());
   const CaptureArena::Scope scope(arena);
   Capture capture(stream);
   try {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <limits>
 
 #include "heddle/core/device.h"
@@ -123,6 +124,9 @@ void declare_machine(apps::FlagSet& flags, Options& o) {
                "Arithmetic of convolution and linear layers; weights stay fp32");
   flags.choice("--provider", &o.provider, {"auto", "native", "vendor"},
                "Kernels: heddle's own, the vendor library's, or the faster of both");
+  flags.choice("--graph", &o.graph, {"auto", "on", "off"},
+               "Replay the training step as a CUDA graph; auto: on one CUDA device. Never changes "
+               "results");
   flags.integer("--seed", &o.seed, 0, std::numeric_limits<int64_t>::max(),
                 "Decides initial weights, order, augmentation and dropout");
   flags.toggle("--list-devices", &o.list_devices, "Print the devices of this machine, then exit");
@@ -153,6 +157,12 @@ void need_only_with(const apps::FlagSet& flags, std::initializer_list<const char
     need(active || !flags.given(name), fmt::format("{} means something only with {}", name, with));
 }
 
+/// Steps of one CUDA device, whole.
+bool can_graph(const Options& o) {
+  const std::vector<Device> devices = parse_devices(o.devices);
+  return devices.size() == 1 && devices.front().type == DeviceType::kCuda && o.shards == 0;
+}
+
 void check_training(const apps::FlagSet& flags, const Options& o) {
   const bool sgd = o.optimizer == "sgd";
   need_only_with(flags, {"--momentum", "--nesterov"}, sgd, "--optimizer sgd");
@@ -166,6 +176,9 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
   need(!(o.exchange == "ring" && o.shards > 0),
        "--exchange ring contradicts --shards: the ring's order of sums, and so the last bits, "
        "depend on the number of devices");
+  need(
+      o.graph != "on" || can_graph(o),
+      fmt::format("--graph on needs one CUDA device without --shards, --devices is {}", o.devices));
   need_only_with(flags, {"--lr-step", "--lr-gamma"}, o.schedule == "step", "--schedule step");
   need_only_with(flags, {"--lr-min"}, o.schedule == "cosine", "--schedule cosine");
   need_only_with(flags, {"--peak-at"}, o.schedule == "one_cycle", "--schedule one_cycle");
@@ -180,11 +193,21 @@ const std::set<std::string> kOfThisCall{"--download",     "--summary",   "--out"
                                         "--resume",       "--overwrite", "--trace",
                                         "--list-devices", "--eval-only"};
 
+/// HEDDLE_SYNC=1 wants to name the kernel that fails, which a graph hides.
+bool wants_sync() {
+  const char* value = std::getenv("HEDDLE_SYNC");
+  return value != nullptr && std::string_view(value) != "" && std::string_view(value) != "0";
+}
+
 }  // namespace
 
 Device device_of(const Options& options) { return parse_devices(options.devices).front(); }
 
 int workers_of(const Options& options) { return parse_workers(options.workers); }
+
+bool uses_graph(const Options& o) {
+  return o.graph == "on" || (o.graph == "auto" && can_graph(o) && !wants_sync());
+}
 
 DType dtype_of(const Options& options) {
   if (options.precision == "bf16") return DType::kBFloat16;
@@ -224,9 +247,9 @@ std::vector<std::string> command_of(const apps::FlagSet& flags, const Options& o
 
 void restore_options(apps::FlagSet& flags, Options& options,
                      const nlohmann::ordered_json& recorded) {
-  static const std::set<std::string> kFree{"--data",   "--allow-small", "--workers",
-                                           "--epochs", "--devices",     "--threads",
-                                           "--quiet",  "--save-every",  "--staging"};
+  static const std::set<std::string> kFree{
+      "--data",    "--allow-small", "--workers",    "--epochs",  "--devices",
+      "--threads", "--quiet",       "--save-every", "--staging", "--graph"};
   flags.restore(recorded, kFree, kOfThisCall, "the checkpoint");
   check_training(flags, options);
 }

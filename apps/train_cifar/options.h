@@ -52,6 +52,7 @@ struct Options {
   int64_t threads = 0;  ///< 0: the processors that this process may use.
   std::string precision = "fp32";
   std::string provider = "auto";
+  std::string graph = "auto";
   int64_t seed = 0;
   // Run
   std::string out;
@@ -79,6 +80,10 @@ Device device_of(const Options& options);
 int workers_of(const Options& options);
 /// Of convolutions and products, from --precision.
 DType dtype_of(const Options& options);
+
+/// Whether steps are captured as CUDA graphs: --graph on, or auto where there is one CUDA device
+/// and HEDDLE_SYNC does not ask for one kernel after another.
+bool uses_graph(const Options& options);
 
 /// Takes over what a checkpoint records of its run's flags. A flag that says where or for how long
 /// to run stands where it was given; one that says what is computed must not differ.

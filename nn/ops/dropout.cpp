@@ -23,6 +23,20 @@ Tensor dropout_backward(const Tensor& incoming, const Tensor& mask, double scale
   return dx;
 }
 
+/// Where a captured step finds how far it is from the one that was captured.
+const int64_t* steps_of_replay([[maybe_unused]] Device device) {
+#ifdef HEDDLE_WITH_CUDA
+  const CaptureArena* arena = CaptureArena::current(device);
+  if (arena == nullptr) return nullptr;
+  HEDDLE_CHECK(arena->steps() != nullptr,
+               "dropout: its draws change from step to step, expected StepGraph::run with the "
+               "number of the step");
+  return arena->steps();
+#else
+  return nullptr;
+#endif
+}
+
 }  // namespace
 
 FirstRow::FirstRow(int64_t row) : previous_(first_row) { first_row = row; }
@@ -36,10 +50,6 @@ Tensor dropout(const Tensor& input, double probability, const Rng& rng, bool tra
   HEDDLE_CHECK(input.numel() <= kMaxElements, "dropout: x has {} elements, expected at most {}",
                input.numel(), kMaxElements);
   if (!training || probability == 0.0) return input;
-#ifdef HEDDLE_WITH_CUDA
-  HEDDLE_CHECK(CaptureArena::current(input.device()) == nullptr,
-               "dropout: its draws change from step to step, expected no capture as a graph");
-#endif
   const Tensor x = dense(input);
   const bool image = format_of(x) == MemoryFormat::kChannelsLast;
   const double scale = probability == 1.0 ? 0.0 : 1.0 / (1.0 - probability);
@@ -47,11 +57,11 @@ Tensor dropout(const Tensor& input, double probability, const Rng& rng, bool tra
   const int64_t row_size = x.dim() > 0 && x.size(0) > 0 ? x.numel() / x.size(0) : 0;
   Tensor y = Tensor::empty_like(x);
   const Tensor mask = records ? Tensor::empty_like(x, DType::kUInt8) : Tensor();
-  HEDDLE_DISPATCH(
-      x.device(), dropout_forward,
-      {x.dtype(), image ? x.size(0) : 1, image ? x.size(1) : 1,
-       image ? x.size(2) * x.size(3) : x.numel(), static_cast<float>(probability), scale, rng,
-       y.raw_data(), records ? mask.data<uint8_t>() : nullptr, x.raw_data(), first_row * row_size});
+  HEDDLE_DISPATCH(x.device(), dropout_forward,
+                  {x.dtype(), image ? x.size(0) : 1, image ? x.size(1) : 1,
+                   image ? x.size(2) * x.size(3) : x.numel(), static_cast<float>(probability),
+                   scale, rng, y.raw_data(), records ? mask.data<uint8_t>() : nullptr, x.raw_data(),
+                   first_row * row_size, steps_of_replay(x.device())});
   if (records) {
     record("dropout", y, {input}, [mask, scale](const Tensor& dy) {
       return Gradients{dropout_backward(dy, mask, scale)};

@@ -9,6 +9,7 @@
 #include "heddle/core/kept_cast.h"
 #include "heddle/core/tape.h"
 #include "heddle/kernels/dispatch.h"
+#include "heddle/kernels/reduce.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/ops/layout.h"
 
@@ -176,6 +177,16 @@ void Optimizer::check_gradients(double max_norm) {
     HEDDLE_DISPATCH(device(), gradients_finite, GradientsFiniteArgs{slots, verdict});
   }
   HEDDLE_DISPATCH(device(), prepare_step, args);
+}
+
+void Optimizer::check_loss(const Tensor& loss) {
+  HEDDLE_CHECK(loss.numel() == 1 && loss.device() == device(),
+               "{} check_loss: loss has shape {} and is on {}, expected one number on {}", name_,
+               loss.shape(), loss.device().to_string(), device().to_string());
+  const Tensor finite = Tensor::empty({}, DType::kUInt8, MemoryFormat::kContiguous, device());
+  bool* verdict = static_cast<bool*>(finite.raw_data());
+  HEDDLE_DISPATCH(device(), all_finite, {verdict, loss.raw_data(), 1, loss.dtype()});
+  HEDDLE_DISPATCH(device(), prepare_step, PrepareStepArgs{.control = control(), .finite = verdict});
 }
 
 void Optimizer::apply_step() { update_all({.control = control()}); }

@@ -32,12 +32,14 @@ class Optimizer {
 
   /// step() in four parts, for steps that are skipped where a gradient is not finite, and for those
   /// that a CUDA graph replays (nn/amp, nn/step_graph.h): begin_step, check_gradients, apply_step,
-  /// finish_step. The middle two queue work and wait for nothing; they are what is captured.
+  /// finish_step. Those between queue work and wait for nothing; they are what is captured.
   /// begin_step writes what this step is (rate, scale, count) to the device, from where they read
   /// it. Gradients are multiplied by `grad_scale`, before their norm is clipped.
   void begin_step(double grad_scale = 1.0);
   /// Sets found_inf where a gradient is not finite; clips their norm where max_norm is above 0.
   void check_gradients(double max_norm = 0.0);
+  /// Sets found_inf where the loss, one number on the optimizer's device, is not finite.
+  void check_loss(const Tensor& loss);
   void apply_step();   ///< Does nothing where found_inf is above 0.
   bool finish_step();  ///< Reads found_inf. True where the step was taken, which is then counted.
   /// One float32 on the optimizer's device, above 0 where this step is to be skipped. Whoever has

@@ -108,10 +108,28 @@ TEST_CASE("what cannot be captured is refused, and the device goes on", "[device
     return StepGraph::Tensors{dropout(in[0], 0.5, Rng(1, RngPurpose::kDropout))};
   };
   drops.run({x}, body);
-  CHECK_THROWS_WITH(drops.run({x}, body), ContainsSubstring("no capture as a graph"));
+  CHECK_THROWS_WITH(drops.run({x}, body), ContainsSubstring("the number of the step"));
   CHECK(sum(x).item() == 4.0);
   CHECK_THROWS_WITH(drops.run({ones({4})}, body), ContainsSubstring("is on cpu"));
   CHECK_THROWS_WITH(StepGraph(Device::cpu()), ContainsSubstring("cpu has no graphs"));
+}
+
+TEST_CASE("dropout under a graph draws by the step's number, whatever its order", "[device]") {
+  const Tensor x = ones({4, 6, 2, 2}, DType::kFloat32, kDevice);
+  const auto drawn = [&](int64_t step) {
+    return dropout(x, 0.5, Rng(1, RngPurpose::kDropout, static_cast<uint64_t>(step), 7))
+        .to_vector<float>();
+  };
+  StepGraph graph(kDevice, 1);
+  for (const int64_t step : {3, 5, 6, 6, 2, 90}) {
+    const StepGraph::Body body = [&](const StepGraph::Tensors& in) {
+      const Rng rng(1, RngPurpose::kDropout, static_cast<uint64_t>(step), 7);
+      return StepGraph::Tensors{dropout(in[0], 0.5, rng)};
+    };
+    CHECK(graph.run({x}, body, step)[0].to_vector<float>() == drawn(step));
+    CHECK_FALSE(drawn(step) == drawn(step + 1));
+  }
+  CHECK(graph.replays() == 5);
 }
 
 }  // namespace
