@@ -1,8 +1,8 @@
 // Convolution by oneDNN. Forward, the library takes channels-last images as fast as its own blocked
-// layout, except small ones of many channels. Backward it is slower on them in float32 (1.1x to 1.6x
-// on AVX2 and AVX-512), so the images are reordered to the blocked layout and back: that costs less.
-// In bfloat16 (AVX-512) it is hardly slower, and the reorders cost more. Weights, which are small,
-// are reordered in each call.
+// layout, except small ones of many channels. Backward it is slower on them in float32 (1.1x
+// to 1.6x on AVX2 and AVX-512), so the images are reordered to the blocked layout and back: that
+// costs less. In bfloat16 (AVX-512) it is hardly slower, and the reorders cost more. Weights, which
+// are small, are reordered in each call.
 #include "heddle/kernels/conv2d.h"
 #include "heddle/kernels/host/onednn.h"
 
