@@ -1,13 +1,16 @@
 // y = conv(x, w) + b and dx, as indirect matrix products: a table of pointers to the rows of pixels
 // that each output pixel reads, a shared row of zeros for the padding, no unfolded copy of the
 // image (Dukhan 2019, "The Indirect Convolution Algorithm"). dx is the same product with the
-// weights turned; with a stride it falls into classes of pixels that meet the same taps. The weight
-// gradient is in conv2d_weight.cpp. Sums are kept in the type of the operands, 16-bit floats in
-// float32 through copies (correct, slow). Deterministic.
+// weights turned; with a stride it falls into classes of pixels that meet the same taps. Few input
+// channels go through conv2d_padded.cpp; the weight gradient is in conv2d_weight.cpp. Sums are kept
+// in the type of the operands, 16-bit floats in float32 through copies (correct, slow).
+// Deterministic.
 #include "heddle/kernels/conv2d.h"
 
 #include <algorithm>
 
+#include "heddle/kernels/conv2d_padded.h"
+#include "heddle/kernels/host/filters.h"
 #include "heddle/kernels/host/gemm.h"
 #include "heddle/kernels/host/images.h"
 #include "heddle/kernels/host/parallel_for.h"
@@ -16,9 +19,7 @@
 namespace heddle {
 namespace {
 
-using cpu::DepthBlock;
 using cpu::PackedMatrix;
-using cpu::PaddedImages;
 using cpu::RowsEpilogue;
 using cpu::Scratch;
 using cpu::Tap;
@@ -152,125 +153,10 @@ void multiply_pixels(int64_t batch, const PixelGrid<T>& grid, const TapSource<T>
   });
 }
 
-/// Weights of one group for y = x w^T: (taps * length, out channels).
-template <class T>
-void pack_forward(const PackedMatrix<T>& packed, const T* w, int64_t n_taps, int64_t length) {
-  const cpu::GemmKernels<T>& kernels = cpu::gemm_kernels<T>();
-  parallel_for(packed.panels(), [&](int64_t panel) {
-    const int64_t o = panel * kernels.nr;
-    const int64_t cols = std::min(kernels.nr, packed.cols() - o);
-    for (const DepthBlock& block : packed.blocks()) {
-      T* out = packed.panel(block, panel);
-      for (int64_t tap = block.first; tap < block.first + block.segments; ++tap) {
-        kernels.pack_transposed(out, w + (o * n_taps + tap) * length + block.offset,
-                                n_taps * length, cols, block.length);
-        out += block.length * kernels.nr;
-      }
-    }
-  });
-}
-
-/// Fetches the cache lines of n values that will be written soon. A store to memory that is in no
-/// cache holds up the stores behind it, and at last the arithmetic.
-template <class T>
-void fetch_to_write(const T* data, int64_t n) {
-  constexpr int64_t kLine = 64;
-  const char* const bytes = reinterpret_cast<const char*>(data);
-  for (int64_t i = 0; i < n * static_cast<int64_t>(sizeof(T)); i += kLine)
-    __builtin_prefetch(bytes + i, 1);
-}
-
-/// Few input channels: the taps of a filter row are one segment of the sums, the pixels of an
-/// output line lie at even distances, and all tiles use the same pointers with other offsets.
-template <class T>
-class PaddedForward {
- public:
-  explicit PaddedForward(const Conv2dForwardArgs& args)
-      : args_(args),
-        g_(args.geometry),
-        images_(g_, static_cast<const T*>(args.x)),
-        packed_(g_.kernel_h, g_.kernel_w * g_.in_channels, g_.out_channels),
-        table_(1, g_.kernel_h) {
-    pack_forward(packed_, static_cast<const T*>(args.w), g_.kernel_h, g_.kernel_w * g_.in_channels);
-    const TapSource<T>& source = images_.source();
-    for (int64_t s = 0; s < g_.kernel_h; ++s) {
-      table_.active(0)[s] = s;
-      table_.a(0)[s * cpu::gemm_kernels<T>().mr] =
-          source.data + source.taps[static_cast<size_t>(s)].row * source.w * source.channels;
-    }
-    for (int64_t r = 0; r < cpu::gemm_kernels<T>().mr; ++r)
-      table_.c(0)[r] = static_cast<T*>(args.y) + r * g_.out_channels;
-  }
-
-  void run() const {
-    const int64_t line = std::max<int64_t>(g_.out_w * packed_.depth() * g_.out_channels, 1);
-    parallel_ranges(g_.batch * g_.out_h, std::max<int64_t>(kMinPiece / line, 1),
-                    [&](int64_t begin, int64_t end) {
-                      for (const DepthBlock& block : packed_.blocks()) {
-                        cpu::RowsTile<T> tile = tile_of(block);
-                        for (int64_t i = begin; i < end; ++i) multiply_line(i, block, tile);
-                      }
-                    });
-  }
-
- private:
-  /// Two panels at a time where all have a second: pixels are written whole.
-  bool by_two_panels() const { return g_.out_channels % (2 * cpu::gemm_kernels<T>().nr) == 0; }
-
-  /// All that is the same for the tiles.
-  cpu::RowsTile<T> tile_of(const DepthBlock& block) const {
-    const int64_t nr = cpu::gemm_kernels<T>().nr;
-    cpu::RowsTile<T> tile{};
-    tile.c = table_.c(0);
-    tile.a = table_.a(0);
-    tile.b_row = nr;
-    tile.b_panel = by_two_panels() ? block.depth() * nr : 0;
-    tile.which = table_.active(0) + block.first;
-    tile.segments = block.segments;
-    tile.length = block.length;
-    tile.accumulate = &block != &packed_.blocks().front();
-    tile.relu = &block == &packed_.blocks().back() && args_.relu;
-    tile.a_row = g_.stride_w * g_.in_channels;
-    return tile;
-  }
-
-  /// One output line. The weights are few: all panels of a tile, one after the other.
-  void multiply_line(int64_t line, const DepthBlock& block, cpu::RowsTile<T>& tile) const {
-    const cpu::GemmKernels<T>& kernels = cpu::gemm_kernels<T>();
-    const TapSource<T>& source = images_.source();
-    const bool with_bias = &block == &packed_.blocks().back() && args_.bias != nullptr;
-    const int64_t row = line / g_.out_h * source.h + line % g_.out_h * g_.stride_h;
-    const int64_t mr = by_two_panels() ? kernels.mr / 2 : kernels.mr;
-    const int64_t nr = by_two_panels() ? kernels.nr * 2 : kernels.nr;
-    const int64_t tiles = (g_.out_w + mr - 1) / mr;
-    const int64_t step = (g_.out_w + tiles - 1) / tiles;  // tiles of even width
-    for (int64_t j = 0; j < g_.out_w; j += step) {
-      tile.a_offset = row * source.w * source.channels + j * tile.a_row + block.offset;
-      tile.rows = std::min(step, g_.out_w - j);
-      if (line + 1 < g_.batch * g_.out_h)
-        fetch_to_write(tile.c[0] + ((line + 1) * g_.out_w + j) * g_.out_channels,
-                       tile.rows * g_.out_channels);
-      for (int64_t o = 0; o < g_.out_channels; o += nr) {
-        tile.b = packed_.panel(block, o / kernels.nr) - block.first * block.length * kernels.nr;
-        tile.bias = with_bias ? static_cast<const T*>(args_.bias) + o : nullptr;
-        tile.c_offset = (line * g_.out_w + j) * g_.out_channels + o;
-        tile.cols = std::min(nr, g_.out_channels - o);
-        kernels.rows_tile(tile);
-      }
-    }
-  }
-
-  const Conv2dForwardArgs& args_;
-  const Conv2dGeometry& g_;
-  PaddedImages<T> images_;
-  PackedMatrix<T> packed_;
-  TileTable<T> table_;
-};
-
 template <class T>
 void forward(const Conv2dForwardArgs& args) {
   const Conv2dGeometry& g = args.geometry;
-  if (cpu::wants_padded_images(g)) return PaddedForward<T>(args).run();
+  if (cpu::wants_padded_images(g)) return cpu::conv2d_forward_padded<T>(args);
   const T* x = static_cast<const T*>(args.x);
   const PixelGrid<T> grid{
       static_cast<T*>(args.y), g.out_h, g.out_w, g.out_channels, 0, 0, 1, 1, g.out_h, g.out_w};
@@ -281,31 +167,12 @@ void forward(const Conv2dForwardArgs& args) {
   const PackedMatrix<T> packed(n_taps, group_in, group_out);
   for (int64_t group = 0; group < g.groups; ++group) {
     const int64_t o = group * group_out;
-    pack_forward(packed, static_cast<const T*>(args.w) + o * n_taps * group_in, n_taps, group_in);
+    cpu::pack_filters(packed, static_cast<const T*>(args.w) + o * n_taps * group_in, n_taps,
+                      group_in);
     const T* bias = args.bias == nullptr ? nullptr : static_cast<const T*>(args.bias) + o;
     multiply_pixels(g.batch, grid, source, packed,
                     RowsEpilogue<T>{bias, args.relu, group * group_in, o});
   }
-}
-
-/// Weights of one group and some taps for dx = dy w: (taps * out channels, in channels).
-template <class T>
-void pack_backward(const PackedMatrix<T>& packed, const T* w, const std::vector<Tap>& taps,
-                   int64_t filter_size, int64_t in_channels) {
-  const cpu::GemmKernels<T>& kernels = cpu::gemm_kernels<T>();
-  parallel_for(packed.panels(), [&](int64_t panel) {
-    const int64_t c = panel * kernels.nr;
-    const int64_t cols = std::min(kernels.nr, packed.cols() - c);
-    for (const DepthBlock& block : packed.blocks()) {
-      T* out = packed.panel(block, panel);
-      for (int64_t i = block.first; i < block.first + block.segments; ++i) {
-        const int64_t tap = taps[static_cast<size_t>(i)].index;
-        kernels.pack_rows(out, w + (block.offset * filter_size + tap) * in_channels + c,
-                          filter_size * in_channels, cols, block.length);
-        out += block.length * kernels.nr;
-      }
-    }
-  });
 }
 
 /// The taps kernel position k (of `size`) with (k * dilation - pad - first) a multiple of the
@@ -357,7 +224,7 @@ void backward_data_class(const Conv2dBackwardDataArgs& args, int64_t first_h, in
   const PackedMatrix<T> packed(static_cast<int64_t>(source.taps.size()), group_out, group_in);
   for (int64_t group = 0; group < g.groups; ++group) {
     const T* w = static_cast<const T*>(args.w) + group * group_out * filter_size * group_in;
-    pack_backward(packed, w, source.taps, filter_size, group_in);
+    cpu::pack_turned_filters(packed, w, source.taps, filter_size, group_in);
     multiply_pixels(g.batch, grid, source, packed,
                     RowsEpilogue<T>{nullptr, false, group * group_out, group * group_in});
   }
