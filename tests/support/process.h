@@ -21,7 +21,7 @@ struct ProcessOptions {
   std::filesystem::path directory;       ///< Where it runs; empty: here.
   std::vector<std::string> environment;  ///< "NAME=value" on top of this program's.
   int64_t file_size_limit = 0;           ///< Units: bytes, as `ulimit -f`; 0: none.
-  double timeout = 120.0;                ///< Units: seconds; then it is killed.
+  double timeout = 300.0;                ///< Units: seconds; then it is killed.
 };
 
 /// A running program with its output in files. Killed where it still runs at the end of its life.
@@ -37,7 +37,7 @@ class Process {
   std::string out() const;  ///< What it has printed so far.
   std::string err() const;
   /// Waits until `text` is in its output. False: it ended, or `seconds` passed, without.
-  bool wait_for(const std::string& text, double seconds = 60.0);
+  bool wait_for(const std::string& text, double seconds = 240.0);
   ProcessResult wait();
 
  private:
