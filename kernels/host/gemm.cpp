@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "heddle/kernels/host/gemm_ways.h"
 #include "heddle/kernels/host/outer_product.h"
 #include "heddle/kernels/host/parallel_for.h"
 
@@ -10,53 +11,13 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-constexpr int64_t kPanelsBytes = 192 << 10;  // packed panels of one piece: part of a second level
-constexpr int64_t kManyTiles = 32;           // rows enough to share a packed b
-constexpr int64_t kLongDepth = 4096;         // sums long enough to be cut over threads
-constexpr int64_t kFewBytes = 24 << 10;      // stay in a first-level cache
-constexpr int64_t kOuterDepth = 256;         // rows of b whose panels stay in a first-level cache
+constexpr int64_t kManyTiles = 32;     // rows enough to share a packed b
+constexpr int64_t kLongDepth = 4096;   // sums long enough to be cut over threads
+constexpr int64_t kColumnPieces = 32;  // few: a piece begins with nothing packed
+constexpr int64_t kFewDots = 4;        // vectors of a sum that is worth a dot product
+constexpr int64_t kManyDots = 32;      // the same where packed columns would be used often
+constexpr int64_t kOuterDepth = 256;   // rows of b whose panels stay in a first-level cache
 constexpr int64_t kMinPiece = int64_t{1} << 18;  // multiply-adds that are worth a piece of work
-
-/// Rows of memory that the next block will read: fetched little by little while this one computes.
-struct RowsAhead {
-  const char* data = nullptr;
-  int64_t stride = 0, bytes = 0, rows = 0;
-
-  template <class T>
-  static RowsAhead of(const T* data, int64_t stride, int64_t cols, int64_t rows) {
-    constexpr auto kSize = static_cast<int64_t>(sizeof(T));
-    return {reinterpret_cast<const char*>(data), stride * kSize, cols * kSize, rows};
-  }
-  /// The part-th of `parts` shares.
-  void fetch(int64_t part, int64_t parts) const {
-    if (rows == 0) return;
-    const int64_t lines = ceil_div(bytes, kLine);
-    const int64_t end = rows * lines * (part + 1) / parts;
-    for (int64_t i = rows * lines * part / parts; i < end; ++i)
-      __builtin_prefetch(data + i / lines * stride + i % lines * kLine, 0, 2);
-  }
-
- private:
-  static constexpr int64_t kLine = 64;
-};
-
-/// One panel of b against all rows of a table of one segment. `tile` says all that is the same for
-/// the rows.
-template <class T>
-void multiply_panel(const TileTable<T>& table, RowsTile<T> tile, const RowsAhead& ahead = {}) {
-  static constexpr int64_t kFirst = 0;
-  const auto rows_tile = gemm_kernels<T>().rows_tile;
-  tile.which = &kFirst;
-  tile.segments = 1;
-  tile.a_row = table.a_row();
-  for (int64_t i = 0; i < table.tiles(); ++i) {
-    tile.c = table.c(i);
-    tile.a = table.a(i);
-    tile.rows = table.rows(i);
-    ahead.fetch(i, table.tiles());
-    rows_tile(tile);
-  }
-}
 
 template <class T>
 void pack_b(const GemmArgs<T>& args, T* packed, int64_t k0, int64_t depth, int64_t n0) {
@@ -92,97 +53,35 @@ void gemm_by_rows(const GemmArgs<T>& args) {
   });
 }
 
-/// Columns n0 .. n1 of c, for which b is read once: packed, or as it lies in memory.
+/// Columns n0 .. n1 of the product.
 template <class T>
-class ColumnRange {
- public:
-  ColumnRange(const GemmArgs<T>& args, const TileTable<T>& rows, int64_t n0, int64_t n1)
-      : args_(args),
-        rows_(rows),
-        n0_(n0),
-        n1_(std::min(n1, args.n)),
-        in_place_(args.b_col == 1 && rows.tiles() == 1),
-        packed_(std::min(args.k, kDepthBlock) * (n1 - n0) * static_cast<int64_t>(sizeof(T))) {}
+GemmArgs<T> columns_of(const GemmArgs<T>& args, int64_t n0, int64_t n1) {
+  GemmArgs<T> part = args;
+  part.n = n1 - n0;
+  part.c += n0;
+  part.b += n0 * args.b_col;
+  if (args.bias != nullptr) part.bias += n0;
+  return part;
+}
 
-  void multiply() {
-    const int64_t width = gemm_kernels<T>().nr;
-    for (const DepthBlock& block : cut_depth(1, args_.k)) {
-      for (int64_t n = n0_; n < n1_; n += width)
-        if (!read_in_place(n)) pack_b(args_, packed(block, n), block.offset, block.length, n);
-      if (block.length * (n1_ - n0_) * static_cast<int64_t>(sizeof(T)) <= kFewBytes) {
-        multiply_by_rows(block);
-      } else {
-        for (int64_t n = n0_; n < n1_; n += width) multiply_panel(rows_, tile_of(block, n));
-      }
-    }
-  }
-
- private:
-  /// All panels stay in the first-level cache: whole rows of c are written one after the other.
-  void multiply_by_rows(const DepthBlock& block) {
-    const auto& [nr, rows_tile] = std::pair{gemm_kernels<T>().nr, gemm_kernels<T>().rows_tile};
-    static constexpr int64_t kFirst = 0;
-    for (int64_t i = 0; i < rows_.tiles(); ++i) {
-      RowsTile<T> tile = tile_of(block, n0_);
-      tile.which = &kFirst;
-      tile.segments = 1;
-      tile.a_row = rows_.a_row();
-      tile.c = rows_.c(i);
-      tile.a = rows_.a(i);
-      tile.rows = rows_.rows(i);
-      for (int64_t n = n0_; n < n1_; n += nr) {
-        tile.b = read_in_place(n) ? args_.b + block.offset * args_.b_depth + n : packed(block, n);
-        tile.b_row = read_in_place(n) ? args_.b_depth : nr;
-        tile.c_offset = n;
-        tile.cols = std::min(nr, args_.n - n);
-        rows_tile(tile);
-        if (tile.bias != nullptr) tile.bias += nr;
-      }
-    }
-  }
-
-  /// A last panel of fewer than nr columns is always packed: the kernel reads whole vectors.
-  bool read_in_place(int64_t n) const { return in_place_ && n + gemm_kernels<T>().nr <= args_.n; }
-
-  T* packed(const DepthBlock& block, int64_t n) const {
-    return packed_.template as<T>() + (n - n0_) * block.length;
-  }
-
-  RowsTile<T> tile_of(const DepthBlock& block, int64_t n) const {
-    const bool last = block.offset + block.length == args_.k;
-    RowsTile<T> tile{};
-    tile.b = read_in_place(n) ? args_.b + block.offset * args_.b_depth + n : packed(block, n);
-    tile.b_row = read_in_place(n) ? args_.b_depth : gemm_kernels<T>().nr;
-    tile.length = block.length;
-    tile.bias = last && args_.bias != nullptr ? args_.bias + n : nullptr;
-    tile.c_offset = n;
-    tile.a_offset = block.offset;
-    tile.cols = std::min(gemm_kernels<T>().nr, args_.n - n);
-    tile.accumulate = block.offset > 0;
-    tile.relu = last && args_.relu;
-    return tile;
-  }
-
-  const GemmArgs<T>& args_;
-  const TileTable<T>& rows_;
-  int64_t n0_, n1_;
-  bool in_place_;
-  Scratch packed_;
-};
+template <class T>
+GemmArgs<T> rows_of(const GemmArgs<T>& args, int64_t m0, int64_t m1) {
+  GemmArgs<T> part = args;
+  part.m = m1 - m0;
+  part.c += m0 * args.c_row;
+  part.a += m0 * args.a_row;
+  return part;
+}
 
 /// Few rows: the columns are shared out.
 template <class T>
-void gemm_by_columns(const GemmArgs<T>& args) {
-  const GemmKernels<T>& kernels = gemm_kernels<T>();
-  const TileTable<T> rows(args.m, args.a, args.a_row, args.c, args.c_row);
-  const int64_t depth = std::min(args.k, kDepthBlock);
-  const int64_t panel_bytes = depth * kernels.nr * static_cast<int64_t>(sizeof(T));
-  const int64_t panels = ceil_div(args.n, kernels.nr);
-  const int64_t group = std::clamp(kPanelsBytes / std::max<int64_t>(panel_bytes, 1), int64_t{1},
-                                   std::max<int64_t>(panels / 16, 1));
-  const int64_t worth = worth_a_piece(args.m * args.k * kernels.nr);
-  parallel_ranges(panels, std::max(group, worth), [&](int64_t begin, int64_t end) {
-    ColumnRange<T>(args, rows, begin * kernels.nr, end * kernels.nr).multiply();
+void gemm_by_columns(const GemmArgs<T>& args, void (*multiply)(const GemmArgs<T>&)) {
+  const int64_t nr = gemm_kernels<T>().nr;
+  const int64_t panels = ceil_div(args.n, nr);
+  const int64_t piece =
+      std::max(ceil_div(panels, kColumnPieces), worth_a_piece(args.m * args.k * nr));
+  parallel_ranges(panels, piece, [&](int64_t begin, int64_t end) {
+    multiply(columns_of(args, begin * nr, std::min(end * nr, args.n)));
   });
 }
 
@@ -202,75 +101,18 @@ void add_parts(const GemmArgs<T>& args, const T* parts, int64_t n_parts) {
   });
 }
 
-/// One part of the sums of gemm_by_depth: its values k0 .. k0 + k go to `c` (m, n).
-template <class T>
-class DepthPart {
- public:
-  DepthPart(const GemmArgs<T>& args, int64_t k0, int64_t k, T* c)
-      : args_(args),
-        k0_(k0),
-        k_(k),
-        padded_n_(ceil_div(args.n, gemm_kernels<T>().nr) * gemm_kernels<T>().nr),
-        packed_(kDepthBlock * padded_n_ * static_cast<int64_t>(sizeof(T))),
-        copied_a_(args.m * kRow * static_cast<int64_t>(sizeof(T))),
-        rows_(args.m, copied_a_.template as<T>(), kRow, c, args.n) {}
-
-  void multiply() {
-    const int64_t width = gemm_kernels<T>().nr;
-    const std::vector<DepthBlock> blocks = cut_depth(1, k_);
-    for (size_t i = 0; i < blocks.size(); ++i) {
-      const DepthBlock& block = blocks[i];
-      // Rows that are a power of two apart share a few cache sets: a copy is dense.
-      for (int64_t m = 0; m < args_.m; ++m)
-        std::copy_n(args_.a + m * args_.a_row + k0_ + block.offset, block.length,
-                    copied_a_.template as<T>() + m * kRow);
-      for (int64_t n = 0; n < args_.n; n += width)
-        pack_b(args_, packed_.template as<T>() + n * block.length, k0_ + block.offset, block.length,
-               n);
-      for (int64_t n = 0; n < args_.n; n += width)
-        multiply_panel(rows_, tile_of(block, n),
-                       i + 1 < blocks.size() ? ahead(blocks[i + 1], n) : RowsAhead{});
-    }
-  }
-
- private:
-  static constexpr int64_t kRow = kDepthBlock + 16;
-
-  RowsTile<T> tile_of(const DepthBlock& block, int64_t n) const {
-    RowsTile<T> tile{};
-    tile.b = packed_.template as<T>() + n * block.length;
-    tile.b_row = gemm_kernels<T>().nr;
-    tile.length = block.length;
-    tile.c_offset = n;
-    tile.cols = std::min(gemm_kernels<T>().nr, args_.n - n);
-    tile.accumulate = block.offset > 0;
-    return tile;
-  }
-
-  /// What the next block reads of b for the panel at n.
-  RowsAhead ahead(const DepthBlock& next, int64_t n) const {
-    if (args_.b_depth != 1) return {};
-    return RowsAhead::of(args_.b + k0_ + next.offset + n * args_.b_col, args_.b_col, next.length,
-                         std::min(gemm_kernels<T>().nr, args_.n - n));
-  }
-
-  const GemmArgs<T>& args_;
-  int64_t k0_, k_, padded_n_;
-  Scratch packed_, copied_a_;
-  TileTable<T> rows_;
-};
-
 /// Few outputs with long sums: the sums are cut into parts. Both operands are read once.
 template <class T>
-void gemm_by_depth(const GemmArgs<T>& args) {
+void gemm_by_depth(const GemmArgs<T>& args, void (*multiply)(const GemmArgs<T>&)) {
   const int64_t n_parts = std::min<int64_t>(16, args.k / (kLongDepth / 4));
   const int64_t part_k = ceil_div(ceil_div(args.k, n_parts), 64) * 64;
   const int64_t used = ceil_div(args.k, part_k);
   const Scratch parts(used * args.m * args.n * static_cast<int64_t>(sizeof(T)));
   parallel_for(used, [&](int64_t part) {
-    DepthPart<T>(args, part * part_k, std::min(part_k, args.k - part * part_k),
-                 parts.as<T>() + part * args.m * args.n)
-        .multiply();
+    const int64_t k = part * part_k;
+    multiply({args.m, args.n, std::min(part_k, args.k - k), parts.as<T>() + part * args.m * args.n,
+              args.n, args.a + k * args.a_depth, args.a_row, args.a_depth,
+              args.b + k * args.b_depth, args.b_depth, args.b_col});
   });
   add_parts(args, parts.as<T>(), used);
 }
@@ -314,15 +156,23 @@ void copy_dense(T* dst, const T* source, int64_t rows, int64_t cols, int64_t row
   });
 }
 
+/// Chooses by the sizes alone.
 template <class T>
 void gemm_dense(const GemmArgs<T>& args) {
-  const int64_t tiles = ceil_div(args.m, gemm_kernels<T>().mr);
-  if (tiles >= kManyTiles) {
+  const DotKernels<T>& dots = dot_kernels<T>();
+  const bool few_cols = args.n <= kFewDotTiles * dots.cols;
+  const bool many_tiles = ceil_div(args.m, gemm_kernels<T>().mr) >= kManyTiles;
+  const bool along = args.b_depth == 1 && args.k >= (few_cols ? kFewDots : kManyDots) * dots.lanes;
+  const auto multiply = along ? multiply_dots<T> : multiply_columns<T>;
+  if (along && few_cols && args.k < kLongDepth) {
+    parallel_ranges(args.m, worth_a_piece(args.k * args.n),
+                    [&](int64_t begin, int64_t end) { multiply_dots(rows_of(args, begin, end)); });
+  } else if (many_tiles) {
     gemm_by_rows(args);
   } else if (args.k >= kLongDepth && args.k >= 8 * args.n) {
-    gemm_by_depth(args);
+    gemm_by_depth(args, multiply);
   } else {
-    gemm_by_columns(args);
+    gemm_by_columns(args, multiply);
   }
 }
 
@@ -346,6 +196,7 @@ void gemm(const GemmArgs<T>& args) {
     copy_dense(a.as<T>(), args.a, args.m, args.k, args.a_row, args.a_depth);
     dense.a = a.as<T>();
     dense.a_row = args.k;
+    dense.a_depth = 1;
   }
   if (copies_b) {
     copy_dense(b.as<T>(), args.b, args.k, args.n, args.b_depth, args.b_col);

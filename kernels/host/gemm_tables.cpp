@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "heddle/kernels/host/gemm.h"
+#include "heddle/kernels/host/gemm_ways.h"
 #include "heddle/kernels/host/isa.h"
 
 namespace heddle::cpu {
@@ -8,8 +8,8 @@ namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-template <class T>
-const GemmKernels<T>& pick(const GemmKernels<float>& f32, const GemmKernels<double>& f64) {
+template <class T, template <class> class Kernels>
+const Kernels<T>& pick(const Kernels<float>& f32, const Kernels<double>& f64) {
   if constexpr (std::is_same_v<T, float>) {
     return f32;
   } else {
@@ -32,6 +32,21 @@ const GemmKernels<T>& gemm_kernels() {
   }
 #endif
   return pick<T>(isa_baseline::kGemmFloat32, isa_baseline::kGemmFloat64);
+}
+
+template <class T>
+const DotKernels<T>& dot_kernels() {
+#if defined(__x86_64__)
+  switch (active_isa()) {
+    case Isa::kAvx512:
+      return pick<T>(isa_avx512::kDotFloat32, isa_avx512::kDotFloat64);
+    case Isa::kAvx2:
+      return pick<T>(isa_avx2::kDotFloat32, isa_avx2::kDotFloat64);
+    case Isa::kBaseline:
+      break;
+  }
+#endif
+  return pick<T>(isa_baseline::kDotFloat32, isa_baseline::kDotFloat64);
 }
 
 std::vector<DepthBlock> cut_depth(int64_t segments, int64_t length) {
@@ -123,6 +138,7 @@ void multiply_rows(const TileTable<T>& table, const PackedMatrix<T>& b,
 
 #define HEDDLE_INSTANTIATE(T)                                                 \
   template const GemmKernels<T>& gemm_kernels<T>();                           \
+  template const DotKernels<T>& dot_kernels<T>();                             \
   template class PackedMatrix<T>;                                             \
   template class TileTable<T>;                                                \
   template void multiply_rows<T>(const TileTable<T>&, const PackedMatrix<T>&, \

@@ -19,10 +19,11 @@ struct Row {
   int64_t rows, in, out;
 };
 
-const std::vector<Row> kRows = {{1, 1, 1},       {0, 5, 3},     {3, 785, 10},   {31, 33, 32},
-                                {33, 31, 1},     {64, 128, 10}, {64, 512, 10},  {127, 65, 33},
-                                {129, 100, 130}, {400, 70, 17}, {500, 900, 40}, {16, 5000, 12},
-                                {9, 4100, 33},   {5, 40, 3000}, {7, 1000, 260}};
+const std::vector<Row> kRows = {{1, 1, 1},       {0, 5, 3},      {3, 785, 10},   {31, 33, 32},
+                                {33, 31, 1},     {64, 128, 10},  {64, 512, 10},  {127, 65, 33},
+                                {129, 100, 130}, {400, 70, 17},  {500, 900, 40}, {16, 5000, 12},
+                                {9, 4100, 33},   {5, 40, 3000},  {7, 1000, 260}, {20, 9000, 130},
+                                {65, 1100, 70},  {70, 450, 500}, {401, 77, 11},  {1, 4200, 25}};
 
 /// One product with random operands, and what float64 sums say of it.
 template <class T>
@@ -110,7 +111,8 @@ TEST_CASE("linear: values and gradients agree with float64 sums on every instruc
 
 TEST_CASE("linear: the same bits for any number of threads") {
   const SettingsGuard guard;
-  for (const Row& row : {Row{64, 9000, 24}, Row{700, 100, 70}, Row{20, 50, 4000}}) {
+  for (const Row& row : {Row{64, 9000, 24}, Row{700, 100, 70}, Row{20, 50, 4000},
+                         Row{20, 9000, 130}, Row{70, 1100, 70}}) {
     const Case<float> c(row);
     set_num_threads(1);
     const Results<float> one(c);
