@@ -33,7 +33,9 @@ class Columns {
 
   void multiply() {
     const std::vector<Step> steps = cut_steps();
-    const Scratch packed(packed_size_ * (steps.size() > 1 ? 2 : 1) * kSize);
+    const bool packs = !read_in_place(args_.n - args_.n % kernels_.nr -
+                                      kernels_.nr * (args_.n % kernels_.nr == 0));
+    const Scratch packed(packs ? packed_size_ * (steps.size() > 1 ? 2 : 1) * kSize : 0);
     streams_ = steps.size() > 1;
     T* here = packed.as<T>();
     T* ahead = here + (steps.size() > 1 ? packed_size_ : 0);
@@ -77,7 +79,11 @@ class Columns {
         if (next != nullptr) fetch_b(*next, k + share, share);
         if (streams_)
           fetch_c(step, panel + 1 < panels ? i : i + 1, panel + 1 < panels ? panel + 1 : 0);
-        set_panel(tile, step, here, panel);
+        if (panel == 0 || panel + 1 == panels) {
+          set_panel(tile, step, here, panel);
+        } else {
+          advance(tile);
+        }
         kernels_.rows_tile(tile);
         if (next != nullptr) pack(*next, ahead, k, share);
       }
@@ -113,6 +119,13 @@ class Columns {
     tile.c_offset = n;
     tile.cols = std::min(kernels_.nr, args_.n - n);
     tile.bias = is_last(step.block) && args_.bias != nullptr ? args_.bias + n : nullptr;
+  }
+
+  /// From one panel to the next, which lies alike.
+  void advance(RowsTile<T>& tile) const {
+    tile.b += in_place_ ? kernels_.nr : kernels_.nr * tile.length;
+    tile.c_offset += kernels_.nr;
+    if (tile.bias != nullptr) tile.bias += kernels_.nr;
   }
 
   bool is_last(const DepthBlock& block) const { return block.offset + block.length == args_.k; }

@@ -25,7 +25,7 @@ class Scratch {
   }
 
  private:
-  static constexpr int64_t kInside = 1024;
+  static constexpr int64_t kInside = 2048;
   alignas(64) mutable char inside_[kInside];
   void* data_;
 };
