@@ -38,10 +38,10 @@ class PaddedForward {
     const TapSource<T>& source = images_.source();
     for (int64_t s = 0; s < g_.kernel_h; ++s) {
       table_.active(0)[s] = s;
-      table_.a(0)[s * gemm_kernels<T>().mr] =
+      table_.a(0)[s * kernels_.mr] =
           source.data + source.taps[static_cast<size_t>(s)].row * source.w * source.channels;
     }
-    for (int64_t r = 0; r < gemm_kernels<T>().mr; ++r)
+    for (int64_t r = 0; r < kernels_.mr; ++r)
       table_.c(0)[r] = static_cast<T*>(args.y) + r * g_.out_channels;
   }
 
@@ -57,17 +57,19 @@ class PaddedForward {
   }
 
  private:
-  /// Two panels at a time where all have a second: pixels are written whole.
-  bool by_two_panels() const { return g_.out_channels % (2 * gemm_kernels<T>().nr) == 0; }
+  /// Pixels of a line in a tile of at most `mr`, all but the last of the same width.
+  int64_t even_width(int64_t mr) const {
+    const int64_t tiles = std::max<int64_t>((g_.out_w + mr - 1) / mr, 1);
+    return (g_.out_w + tiles - 1) / tiles;
+  }
 
   /// All that is the same for the tiles.
   RowsTile<T> tile_of(const DepthBlock& block) const {
-    const int64_t nr = gemm_kernels<T>().nr;
     RowsTile<T> tile{};
     tile.c = table_.c(0);
     tile.a = table_.a(0);
-    tile.b_row = nr;
-    tile.b_panel = by_two_panels() ? block.depth() * nr : 0;
+    tile.b_row = kernels_.nr;
+    tile.b_panel = by_two_panels_ ? block.depth() * kernels_.nr : 0;
     tile.which = table_.active(0) + block.first;
     tile.segments = block.segments;
     tile.length = block.length;
@@ -79,32 +81,35 @@ class PaddedForward {
 
   /// One output line. The weights are few: all panels of a tile, one after the other.
   void multiply_line(int64_t line, const DepthBlock& block, RowsTile<T>& tile) const {
-    const GemmKernels<T>& kernels = gemm_kernels<T>();
     const TapSource<T>& source = images_.source();
     const bool with_bias = &block == &packed_.blocks().back() && args_.bias != nullptr;
+    const T* const bias = with_bias ? static_cast<const T*>(args_.bias) : nullptr;
     const int64_t row = line / g_.out_h * source.h + line % g_.out_h * g_.stride_h;
-    const int64_t mr = by_two_panels() ? kernels.mr / 2 : kernels.mr;
-    const int64_t nr = by_two_panels() ? kernels.nr * 2 : kernels.nr;
-    const int64_t tiles = (g_.out_w + mr - 1) / mr;
-    const int64_t step = (g_.out_w + tiles - 1) / tiles;  // tiles of even width
-    for (int64_t j = 0; j < g_.out_w; j += step) {
+    const T* const b = packed_.panel(block, 0) - block.first * block.length * tile.b_row;
+    const bool fetches = line + 1 < g_.batch * g_.out_h;
+    for (int64_t j = 0; j < g_.out_w; j += tile_w_) {
       tile.a_offset = row * source.w * source.channels + j * tile.a_row + block.offset;
-      tile.rows = std::min(step, g_.out_w - j);
-      if (line + 1 < g_.batch * g_.out_h)
+      tile.rows = std::min(tile_w_, g_.out_w - j);
+      if (fetches)
         fetch_to_write(tile.c[0] + ((line + 1) * g_.out_w + j) * g_.out_channels,
                        tile.rows * g_.out_channels);
-      for (int64_t o = 0; o < g_.out_channels; o += nr) {
-        tile.b = packed_.panel(block, o / kernels.nr) - block.first * block.length * kernels.nr;
-        tile.bias = with_bias ? static_cast<const T*>(args_.bias) + o : nullptr;
+      tile.b = b;
+      for (int64_t o = 0; o < g_.out_channels; o += nr_, tile.b += block.depth() * nr_) {
+        tile.bias = bias != nullptr ? bias + o : nullptr;
         tile.c_offset = (line * g_.out_w + j) * g_.out_channels + o;
-        tile.cols = std::min(nr, g_.out_channels - o);
-        kernels.rows_tile(tile);
+        tile.cols = std::min(nr_, g_.out_channels - o);
+        kernels_.rows_tile(tile);
       }
     }
   }
 
   const Conv2dForwardArgs& args_;
   const Conv2dGeometry& g_;
+  const GemmKernels<T>& kernels_ = gemm_kernels<T>();
+  /// Two panels at a time where all have a second: pixels are written whole.
+  bool by_two_panels_ = g_.out_channels % (2 * kernels_.nr) == 0;
+  int64_t nr_ = by_two_panels_ ? 2 * kernels_.nr : kernels_.nr;
+  int64_t tile_w_ = even_width(by_two_panels_ ? kernels_.mr / 2 : kernels_.mr);
   PaddedImages<T> images_;
   PackedMatrix<T> packed_;
   TileTable<T> table_;

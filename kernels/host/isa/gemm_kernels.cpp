@@ -62,11 +62,6 @@ HEDDLE_ISA_INLINE void multiply_add(Accumulators<T, R, V>& sum, const T* b, int6
   }
 }
 
-template <class T>
-HEDDLE_ISA_INLINE Vector<T> relu(Vector<T> x) {
-  return x < Vector<T>{} ? Vector<T>{} : x;  // NaN stays NaN
-}
-
 /// What is done to a row of sums on its way to memory.
 template <class T>
 struct Epilogue {
@@ -112,7 +107,7 @@ HEDDLE_ISA_INLINE void store_vectors(Accumulators<T, R, V>& sum, const Epilogue<
   }
   if (epilogue.relu)
     change(
-        sum, [](Vector<T> v, int, int) __attribute__((always_inline)) { return relu<T>(v); });
+        sum, [](Vector<T> v, int, int) __attribute__((always_inline)) { return relu(v); });
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 4

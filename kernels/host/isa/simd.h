@@ -98,6 +98,24 @@ HEDDLE_ISA_INLINE Vector<float> splat(float x) { return Vector<float>{x, x, x, x
 HEDDLE_ISA_INLINE Vector<double> splat(double x) { return Vector<double>{x, x}; }
 #endif
 
+// max(0, x) where x is a number; NaN stays NaN, as the processors' instruction has it.
+#if defined(HEDDLE_ISA_avx512)
+HEDDLE_ISA_INLINE Vector<float> relu(Vector<float> x) {
+  return (Vector<float>)_mm512_max_ps(_mm512_setzero_ps(), (__m512)x);
+}
+#elif defined(HEDDLE_ISA_avx2)
+HEDDLE_ISA_INLINE Vector<float> relu(Vector<float> x) {
+  return (Vector<float>)_mm256_max_ps(_mm256_setzero_ps(), (__m256)x);
+}
+#else
+HEDDLE_ISA_INLINE Vector<float> relu(Vector<float> x) {
+  return x < Vector<float>{} ? Vector<float>{} : x;
+}
+#endif
+HEDDLE_ISA_INLINE Vector<double> relu(Vector<double> x) {
+  return x < Vector<double>{} ? Vector<double>{} : x;
+}
+
 // a0 b0 a1 b1 ... of the lower and of the upper halves.
 template <class V>
 HEDDLE_ISA_INLINE V interleave_low(V a, V b) {
