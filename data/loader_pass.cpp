@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "heddle/core/split.h"
 #include "heddle/core/trace.h"
 #include "heddle/data/batch.h"
 
@@ -76,7 +77,7 @@ std::vector<int64_t> Loader::State::split(int64_t n) const {
   if (options.split) {
     rows = options.split(n);
   } else {
-    for (int64_t i = 0; i < lanes; ++i) rows.push_back(n / lanes + (i < n % lanes ? 1 : 0));
+    for (const Range& part : split_evenly(n, lanes)) rows.push_back(part.size);
   }
   const bool all = std::accumulate(rows.begin(), rows.end(), int64_t{0}) == n &&
                    std::all_of(rows.begin(), rows.end(), [](int64_t r) { return r >= 0; });
@@ -195,7 +196,6 @@ Batch LoaderPass::empty_part(size_t lane, int index, int64_t begin, int64_t end)
   }
   part.indices.assign(order_.begin() + begin, order_.begin() + end);
   part.epoch = epoch_;
-  part.position = begin / state_->options.batch_size;
   return part;
 }
 

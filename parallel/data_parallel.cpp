@@ -10,7 +10,7 @@
 #include "heddle/nn/ops/first_row.h"
 #include "heddle/parallel/lanes.h"
 #include "heddle/parallel/replicas.h"
-#include "heddle/parallel/split.h"
+#include "heddle/parallel/shard_plan.h"
 
 namespace heddle {
 namespace {

@@ -112,6 +112,13 @@ std::string_view exchange_kind_name(ExchangeKind kind) {
   fail("exchange: no kind {}", static_cast<int>(kind));
 }
 
+std::optional<ExchangeKind> parse_exchange_kind(std::string_view name) {
+  for (const ExchangeKind kind :
+       {ExchangeKind::kDirect, ExchangeKind::kRing, ExchangeKind::kGather})
+    if (name == exchange_kind_name(kind)) return kind;
+  return std::nullopt;
+}
+
 ExchangePlan plan_exchange(ExchangeKind kind, int replicas, int64_t elements) {
   HEDDLE_CHECK(replicas >= 1 && replicas <= TreeSumArgs::kMaxInputs,
                "exchange: {} replicas, 1 to {} are possible", replicas, TreeSumArgs::kMaxInputs);

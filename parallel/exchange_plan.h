@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -16,6 +17,8 @@ enum class ExchangeKind {
   kGather,  ///< Replica 0 sums all, then hands it round. Tree order.
 };
 std::string_view exchange_kind_name(ExchangeKind kind);
+/// The kind of that name, or none.
+std::optional<ExchangeKind> parse_exchange_kind(std::string_view name);
 
 /// Whether sums are added by a tree over the replicas' places, ((0+1)+(2+3))+..., whoever adds.
 constexpr bool keeps_tree_order(ExchangeKind kind) { return kind != ExchangeKind::kRing; }

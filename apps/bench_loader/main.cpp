@@ -7,15 +7,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
-#include <optional>
 
 #include "heddle/apps/bench_loader/host_slots.h"
 #include "heddle/apps/support/bench.h"
 #include "heddle/apps/support/flags.h"
 #include "heddle/apps/support/output_file.h"
 #include "heddle/apps/support/program.h"
+#include "heddle/apps/support/text.h"
 #include "heddle/core/error.h"
 #include "heddle/data/cifar10.h"
 #include "heddle/data/loader.h"
@@ -25,8 +24,6 @@ namespace heddle::bench_loader {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr int kMostWorkers = 256;
 
 struct Options {
   std::string data, workers = "0,1,2,4,auto", ways = "plain,uint8,float", json;
@@ -43,39 +40,19 @@ struct Setting {
   std::vector<double> rates;  // images a second, one a round
 };
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= list.size();) {
-    const size_t comma = std::min(list.find(',', begin), list.size());
-    parts.push_back(list.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return parts;
-}
-
 /// Throws where one part of the list is not allowed.
 template <class Allowed>
 void check_list(const std::string& list, Allowed allowed, const std::string& expected) {
-  for (const std::string& part : split(list))
+  for (const std::string& part : apps::split_text(list))
     if (!allowed(part))
       throw UsageError(fmt::format("\"{}\" is not allowed, expected {} with commas between them",
                                    list, expected));
 }
 
-/// The number, kAutoWorkers for "auto", and nothing that is neither.
-std::optional<int> workers_of(const std::string& text) {
-  if (text == "auto") return kAutoWorkers;
-  int workers = -1;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, workers);
-  if (error != std::errc() || stop != end || workers < 0 || workers > kMostWorkers) return {};
-  return workers;
-}
-
 void check_workers(const std::string& list) {
   check_list(
-      list, [](const std::string& part) { return workers_of(part).has_value(); },
-      fmt::format("whole numbers from 0 to {} or auto", kMostWorkers));
+      list, [](const std::string& part) { return apps::parse_workers(part).has_value(); },
+      fmt::format("whole numbers from 0 to {} or auto", apps::kMostWorkers));
 }
 
 void check_ways(const std::string& list) {
@@ -112,8 +89,9 @@ std::shared_ptr<const Dataset> open(const Options& options) {
 
 Setting setting(const Options& options, const std::shared_ptr<const Dataset>& dataset,
                 const std::string& transform, const std::string& way, const std::string& workers) {
-  LoaderOptions loader{
-      .batch_size = options.batch_size, .shuffle = true, .workers = workers_of(workers).value()};
+  LoaderOptions loader{.batch_size = options.batch_size,
+                       .shuffle = true,
+                       .workers = apps::parse_workers(workers).value()};
   if (transform == "crop_flip") {
     loader.transform.crop_padding = 4;
     loader.transform.flip = true;
@@ -129,8 +107,8 @@ std::vector<Setting> settings(const Options& options) {
   const auto dataset = open(options);
   std::vector<Setting> all;
   for (const char* const transform : {"normalize", "crop_flip"})
-    for (const std::string& workers : split(options.workers))
-      for (const std::string& way : split(options.ways))
+    for (const std::string& workers : apps::split_text(options.workers))
+      for (const std::string& way : apps::split_text(options.ways))
         all.push_back(setting(options, dataset, transform, way, workers));
   return all;
 }

@@ -1,44 +1,30 @@
 #include "heddle/apps/parallel_lab/options.h"
 
-#include <charconv>
 #include <numeric>
 
+#include "heddle/apps/support/text.h"
 #include "heddle/core/error.h"
+#include "heddle/core/split.h"
 #include "heddle/nn/models/factory.h"
 #include "heddle/nn/summary.h"
 
 namespace heddle::lab {
 namespace {
 
-std::vector<std::string> split_text(const std::string& text, char at) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == at) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
-
 int64_t whole_number(const std::string& text, const char* flag, const std::string& expected) {
-  int64_t value = -1;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value < 0)
+  const std::optional<int64_t> value = apps::parse_whole<int64_t>(text);
+  if (!value || *value < 0)
     throw UsageError(fmt::format("{}: \"{}\" is not allowed, expected {}", flag, text, expected));
-  return value;
+  return *value;
 }
 
 std::vector<int64_t> split_batch(const Options& o) {
   std::vector<int64_t> images;
   if (o.split == "even") {
-    for (int64_t r = 0; r < o.replicas; ++r)
-      images.push_back(o.batch_size / o.replicas + (r < o.batch_size % o.replicas ? 1 : 0));
+    for (const Range& part : split_evenly(o.batch_size, o.replicas)) images.push_back(part.size);
     return images;
   }
-  for (const std::string& part : split_text(o.split, ','))
+  for (const std::string& part : apps::split_text(o.split, ','))
     images.push_back(whole_number(part, "--split", "even, or images of each replica as 64,32,32"));
   if (static_cast<int64_t>(images.size()) != o.replicas)
     throw UsageError(fmt::format("--split: \"{}\" has {} parts, expected {}, one a replica",
@@ -57,8 +43,8 @@ void cut_peers(const Options& o, Links& links) {
       for (int b = a + 1; b < n; ++b) cut(a, b);
     return;
   }
-  for (const std::string& pair : split_text(o.no_peer, ',')) {
-    const std::vector<std::string> ends = split_text(pair, '-');
+  for (const std::string& pair : apps::split_text(o.no_peer, ',')) {
+    const std::vector<std::string> ends = apps::split_text(pair, '-');
     const std::string expected = "none, all, or pairs of replicas as 0-1,2-3";
     const int64_t a = whole_number(ends[0], "--no-peer", expected);
     const int64_t b = ends.size() == 2 ? whole_number(ends[1], "--no-peer", expected) : a;
@@ -152,10 +138,8 @@ Setup make_setup(const Options& o) {
   const int64_t parameters =
       std::accumulate(setup.layers.begin(), setup.layers.end(), int64_t{0},
                       [](int64_t sum, const Layer& layer) { return sum + layer.parameters; });
-  setup.kind = choose_exchange(setup.links, parameters, o.any_order);
-  for (const ExchangeKind kind :
-       {ExchangeKind::kDirect, ExchangeKind::kRing, ExchangeKind::kGather})
-    if (o.exchange == exchange_kind_name(kind)) setup.kind = kind;
+  const std::optional<ExchangeKind> kind = parse_exchange_kind(o.exchange);
+  setup.kind = kind ? *kind : choose_exchange(setup.links, parameters, o.any_order);
   return setup;
 }
 

@@ -6,32 +6,14 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
+#include "heddle/apps/support/text.h"
 #include "heddle/core/error.h"
 
 namespace heddle::apps {
 namespace {
-
-std::vector<std::string> split_names(const std::string& names) {
-  std::vector<std::string> result;
-  for (size_t begin = 0; begin <= names.size();) {
-    const size_t comma = std::min(names.find(',', begin), names.size());
-    result.push_back(names.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return result;
-}
-
-/// The whole text as a number, or nothing.
-template <class T>
-bool parse_whole(const std::string& text, T* value) {
-  const char* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, *value);
-  return result.ec == std::errc() && result.ptr == end;
-}
 
 [[noreturn]] void refuse(const std::string& flag, const std::string& value,
                          const std::string& allowed) {
@@ -102,7 +84,7 @@ FlagSet::~FlagSet() = default;
 FlagSet::Flag& FlagSet::add(const std::string& names, const std::string& help) {
   flags_.push_back(std::make_unique<Flag>());
   Flag& flag = *flags_.back();
-  flag.names = split_names(names);
+  flag.names = split_text(names);
   flag.help = help;
   return flag;
 }
@@ -132,35 +114,34 @@ void FlagSet::add_valued(const std::string& names, const std::string& value_name
 
 void FlagSet::integer(const std::string& names, int64_t* target, int64_t low, int64_t high,
                       const std::string& help) {
-  const std::string name = split_names(names).front();
+  const std::string name = split_text(names).front();
   add_valued(
       names, "N", help,
       [=](const std::string& text) {
-        int64_t value = 0;
-        if (!parse_whole(text, &value) || value < low || value > high)
+        const std::optional<int64_t> value = parse_whole<int64_t>(text);
+        if (!value || *value < low || *value > high)
           refuse(name, text, fmt::format("a whole number from {} to {}", low, high));
-        *target = value;
+        *target = *value;
       },
       [target] { return nlohmann::json(*target); });
 }
 
 void FlagSet::number(const std::string& names, double* target, Interval range,
                      const std::string& help) {
-  const std::string name = split_names(names).front();
+  const std::string name = split_text(names).front();
   add_valued(
       names, "X", help,
       [=](const std::string& text) {
-        double value = 0;
-        if (!parse_whole(text, &value) || !range.contains(value))
-          refuse(name, text, range.to_string());
-        *target = value;
+        const std::optional<double> value = parse_whole<double>(text);
+        if (!value || !range.contains(*value)) refuse(name, text, range.to_string());
+        *target = *value;
       },
       [target] { return nlohmann::json(*target); });
 }
 
 void FlagSet::choice(const std::string& names, std::string* target,
                      std::vector<std::string> choices, const std::string& help) {
-  const std::string name = split_names(names).front();
+  const std::string name = split_text(names).front();
   const std::string allowed = fmt::format("{}", fmt::join(choices, "|"));
   add_valued(
       names, allowed, help,
@@ -174,7 +155,7 @@ void FlagSet::choice(const std::string& names, std::string* target,
 
 void FlagSet::text(const std::string& names, std::string* target, const std::string& value_name,
                    const std::string& help, std::function<void(const std::string&)> check) {
-  const std::string name = split_names(names).front();
+  const std::string name = split_text(names).front();
   add_valued(
       names, value_name, help,
       [=, check = std::move(check)](const std::string& text) {

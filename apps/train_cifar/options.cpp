@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <limits>
 
+#include "heddle/apps/support/text.h"
 #include "heddle/core/device.h"
 #include "heddle/core/error.h"
 #include "heddle/data/loader.h"
@@ -31,16 +31,11 @@ void check_devices(const std::string& text) {
   }
 }
 
-int parse_workers(const std::string& text) {
-  constexpr int kMost = 256;
-  if (text == "auto") return kAutoWorkers;
-  int workers = -1;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, workers);
-  if (error != std::errc() || stop != end || workers < 0 || workers > kMost)
-    throw UsageError(fmt::format(
-        "\"{}\" is not allowed, expected auto or a whole number from 0 to {}", text, kMost));
-  return workers;
+void check_workers(const std::string& text) {
+  if (!apps::parse_workers(text))
+    throw UsageError(
+        fmt::format("\"{}\" is not allowed, expected auto or a whole number from 0 to {}", text,
+                    apps::kMostWorkers));
 }
 
 void declare_data(apps::FlagSet& flags, Options& o) {
@@ -58,7 +53,7 @@ void declare_data(apps::FlagSet& flags, Options& o) {
   flags.text("--workers", &o.workers, "N",
              "Threads that prepare batches; 0: the training thread does; auto: as many as it takes "
              "not to wait. Never changes results",
-             [](const std::string& text) { parse_workers(text); });
+             check_workers);
   flags.choice("--staging", &o.staging, {"uint8", "float"},
                "What is copied to a CUDA device: bytes, which it augments, or prepared pictures. "
                "Never changes results");
@@ -203,7 +198,7 @@ bool wants_sync() {
 
 Device device_of(const Options& options) { return parse_devices(options.devices).front(); }
 
-int workers_of(const Options& options) { return parse_workers(options.workers); }
+int workers_of(const Options& options) { return apps::parse_workers(options.workers).value(); }
 
 bool uses_graph(const Options& o) {
   return o.graph == "on" || (o.graph == "auto" && can_graph(o) && !wants_sync());

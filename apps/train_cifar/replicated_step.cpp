@@ -13,17 +13,10 @@
 namespace heddle::train_cifar {
 namespace {
 
-/// None: auto.
-std::optional<ExchangeKind> exchange_of(const Options& o) {
-  for (const ExchangeKind kind :
-       {ExchangeKind::kDirect, ExchangeKind::kRing, ExchangeKind::kGather})
-    if (o.exchange == exchange_kind_name(kind)) return kind;
-  return std::nullopt;
-}
-
 DataParallelOptions parallel_options(const Options& o) {
   const auto n_devices = static_cast<int64_t>(parse_devices(o.devices).size());
-  return {.shards = o.shards > 0 ? o.shards : n_devices * o.accumulate, .exchange = exchange_of(o)};
+  return {.shards = o.shards > 0 ? o.shards : n_devices * o.accumulate,
+          .exchange = parse_exchange_kind(o.exchange)};  // none: auto
 }
 
 /// All rows on the first device.

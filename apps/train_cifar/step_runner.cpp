@@ -5,16 +5,13 @@
 
 #include "heddle/apps/train_cifar/finite.h"
 #include "heddle/core/phase.h"
+#include "heddle/core/split.h"
 #include "heddle/nn/ops.h"
 
 namespace heddle::train_cifar {
 namespace {
 
 constexpr const char* kGradients = "the norm of the gradients is not finite";
-
-struct Range {
-  int64_t begin, size;
-};
 
 /// n samples in at most `most` parts, as even as they can be.
 std::vector<Range> cut(int64_t n, int64_t most) {

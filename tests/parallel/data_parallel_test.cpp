@@ -2,7 +2,7 @@
 #include "heddle/nn/modules/batch_norm2d.h"
 #include "heddle/nn/modules/linear.h"
 #include "heddle/nn/optim/sgd.h"
-#include "heddle/parallel/split.h"
+#include "heddle/parallel/shard_plan.h"
 #include "heddle/tests/parallel/small_training.h"
 #include "heddle/tests/support/catch.h"
 #include "heddle/tests/support/provider_scope.h"
@@ -32,10 +32,7 @@ Content gradients(const Module& model) {
 
 }  // namespace
 
-TEST_CASE("split_evenly: longer runs first, empty ones last", "[parallel]") {
-  CHECK(split_evenly(9, 4) == std::vector<Range>{{0, 3}, {3, 2}, {5, 2}, {7, 2}});
-  CHECK(split_evenly(2, 3) == std::vector<Range>{{0, 1}, {1, 1}, {2, 0}});
-  CHECK_THROWS_WITH(split_evenly(2, 0), ContainsSubstring("2 in 0 parts"));
+TEST_CASE("a plan of fewer samples than shards leaves the last devices idle", "[parallel]") {
   const ShardPlan plan(3, 8, 2);
   CHECK(plan.devices == std::vector<Range>{{0, 3}, {4, 0}});
 }

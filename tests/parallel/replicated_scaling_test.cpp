@@ -4,7 +4,7 @@
 #include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/modules/linear.h"
 #include "heddle/nn/optim/sgd.h"
-#include "heddle/parallel/split.h"
+#include "heddle/parallel/shard_plan.h"
 #include "heddle/tests/parallel/small_training.h"
 #include "heddle/tests/support/catch.h"
 #include "heddle/tests/support/provider_scope.h"
