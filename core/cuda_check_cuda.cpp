@@ -2,8 +2,8 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
-#include <string_view>
+
+#include "heddle/core/sync.h"
 
 namespace heddle::detail {
 namespace {
@@ -43,14 +43,6 @@ std::string launch_error(cudaError_t status, const char* kernel, const char* fil
                      cudaGetErrorString(status), device, place(file, line), hint);
 }
 
-bool synchronises() {
-  static const bool wanted = [] {
-    const char* value = std::getenv("HEDDLE_SYNC");
-    return value != nullptr && std::string_view(value) != "" && std::string_view(value) != "0";
-  }();
-  return wanted;
-}
-
 /// What work in the stream has ended with; a stream that is being captured runs nothing.
 cudaError_t wait_for(cudaStream_t stream) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -80,7 +72,7 @@ void warn_cuda(cudaError_t status, const char* call, const char* file, int line)
 void check_launch(cudaError_t status, const char* kernel, cudaStream_t stream, const char* file,
                   int line) {
   if (status == cudaSuccess) status = cudaGetLastError();
-  if (status == cudaSuccess && synchronises()) status = wait_for(stream);
+  if (status == cudaSuccess && wants_sync()) status = wait_for(stream);
   if (status != cudaSuccess) [[unlikely]]
     throw_cuda(status, launch_error(status, kernel, file, line));
 }

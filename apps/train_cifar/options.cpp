@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 
 #include "heddle/apps/support/text.h"
 #include "heddle/core/device.h"
 #include "heddle/core/error.h"
+#include "heddle/core/sync.h"
 #include "heddle/data/loader.h"
 #include "heddle/nn/models/factory.h"
 #include "heddle/nn/optim/schedule.h"
@@ -187,12 +187,6 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
 const std::set<std::string> kOfThisCall{"--download",     "--summary",   "--out",
                                         "--resume",       "--overwrite", "--trace",
                                         "--list-devices", "--eval-only"};
-
-/// HEDDLE_SYNC=1 wants to name the kernel that fails, which a graph hides.
-bool wants_sync() {
-  const char* value = std::getenv("HEDDLE_SYNC");
-  return value != nullptr && std::string_view(value) != "" && std::string_view(value) != "0";
-}
 
 }  // namespace
 
