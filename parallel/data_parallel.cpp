@@ -8,6 +8,7 @@
 #include "heddle/core/tape.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/ops/first_row.h"
+#include "heddle/parallel/gather.h"
 #include "heddle/parallel/lanes.h"
 #include "heddle/parallel/replicas.h"
 #include "heddle/parallel/shard_plan.h"
@@ -24,23 +25,6 @@ struct Pass {
 
   int64_t n_samples() const { return plan.n_samples; }
 };
-
-/// The parts under each other, without history.
-Tensor gather(const std::vector<Tensor>& parts, int64_t n_rows, Device device) {
-  const NoGradGuard no_grad;
-  if (parts.size() == 1) return to(parts[0].detach(), device);
-  Shape shape = parts[0].shape();
-  shape[0] = n_rows;
-  Tensor all = Tensor::empty(shape, parts[0].dtype(), MemoryFormat::kContiguous, device);
-  int64_t row = 0;
-  for (const Tensor& part : parts) {
-    if (!part.defined()) continue;
-    Tensor target = narrow(all, 0, row, part.size(0));
-    copy_(target, part.detach());
-    row += part.size(0);
-  }
-  return all;
-}
 
 Tensor rows_of(const Tensor& x, Range rows, Device device) {
   const NoGradGuard no_grad;
@@ -91,7 +75,6 @@ struct DataParallel::State {
   Result forward_backward(Pass pass, const std::vector<Tensor>& inputs,
                           const std::vector<Tensor>& targets, const LossFunction& loss,
                           double loss_scale);
-  Tensor gathered(const std::vector<Tensor>& parts, const Pass& pass) const;
   Tensor backward(Pass& pass, const Tensor& gradient, bool wants_dx);
 
   int64_t n_shards;
@@ -159,10 +142,6 @@ Tensor DataParallel::State::forward_shard(Pass& pass, int lane, int64_t shard, c
   return y;
 }
 
-Tensor DataParallel::State::gathered(const std::vector<Tensor>& parts, const Pass& pass) const {
-  return gather(parts, pass.n_samples(), device(0));
-}
-
 Tensor DataParallel::State::backward(Pass& pass, const Tensor& gradient, bool wants_dx) {
   replicas.begin_gradients(shards_by_lane(pass.plan));
   const std::vector<Tensor> dy = scattered(gradient, pass);
@@ -179,7 +158,7 @@ Tensor DataParallel::State::backward(Pass& pass, const Tensor& gradient, bool wa
   if (!wants_dx) return {};
   std::vector<Tensor> parts;
   for (const Tensor& input : pass.inputs) parts.push_back(input.grad());
-  return gathered(parts, pass);
+  return gather(parts, device(0));
 }
 
 DataParallel::DataParallel(Module& model, const ModelFactory& make,
@@ -205,7 +184,7 @@ Tensor DataParallel::operator()(const Tensor& x) {
     if (pass->moves_buffers) state->replicas.end_buffers(lane);
   });
   if (pass->moves_buffers) state->replicas.finish_buffers();
-  Tensor y = state->gathered(pass->outputs, *pass);
+  Tensor y = gather(pass->outputs, state->device(0));
   if (!records) return y;
   record("data_parallel", y, {x, anchor},
          [state, pass, wants_dx, from = x.device()](const Tensor& dy) {
@@ -275,7 +254,7 @@ DataParallel::Result DataParallel::State::forward_backward(Pass pass,
   });
   replicas.finish_gradients();
   if (pass.moves_buffers) replicas.finish_buffers();
-  Result result{0.0, gathered(pass.outputs, pass)};
+  Result result{0.0, gather(pass.outputs, device(0))};
   for (size_t i = 0; i < losses.size(); ++i)
     result.loss += losses[i].item() * static_cast<double>(pass.plan.shards[i].size);
   result.loss /= static_cast<double>(pass.n_samples());

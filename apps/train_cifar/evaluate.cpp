@@ -17,24 +17,23 @@ int64_t sum_of(const std::vector<int64_t>& values) {
   return std::accumulate(values.begin(), values.end(), int64_t{0});
 }
 
+/// By class, how many rows there are, and how many whose largest logit is the label's.
+void count(const Tensor& logits, const Tensor& labels, Evaluation& into) {
+  const std::vector<int64_t> predicted = argmax(logits, 1).to_vector<int64_t>();  // (n)
+  const std::vector<int64_t> expected = labels.to_vector<int64_t>();
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const auto label = static_cast<size_t>(expected[i]);
+    ++into.total[label];
+    if (predicted[i] == expected[i]) ++into.correct[label];
+  }
+}
+
 }  // namespace
 
 int64_t Evaluation::n_correct() const { return sum_of(correct); }
 int64_t Evaluation::n_total() const { return sum_of(total); }
 double Evaluation::accuracy() const {
   return static_cast<double>(n_correct()) / static_cast<double>(n_total());
-}
-
-int64_t count_correct(const Tensor& logits, const Tensor& labels, std::vector<int64_t>* correct) {
-  const std::vector<int64_t> predicted = argmax(logits.detach(), 1).to_vector<int64_t>();  // (n)
-  const std::vector<int64_t> expected = labels.to_vector<int64_t>();
-  int64_t count = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    if (predicted[i] != expected[i]) continue;
-    ++count;
-    if (correct != nullptr) ++(*correct)[static_cast<size_t>(expected[i])];
-  }
-  return count;
 }
 
 Evaluation evaluate(Module& model, Loader& loader) {
@@ -52,9 +51,7 @@ Evaluation evaluate(Module& model, Loader& loader) {
     if (interrupted()) break;
     const Tensor logits = model(batch.images);  // (n, 10)
     loss_sum += cross_entropy(logits, batch.labels, {.reduction = Reduction::kSum}).item();
-    count_correct(logits, batch.labels, &result.correct);
-    for (const int64_t label : batch.labels.to_vector<int64_t>())
-      ++result.total[static_cast<size_t>(label)];
+    count(logits, batch.labels, result);
   }
   model.train(was_training);
   result.complete = result.n_total() == loader.n_samples();

@@ -21,10 +21,6 @@ struct Evaluation {
   double accuracy() const;  ///< Share, 0 to 1.
 };
 
-/// The number of rows whose largest logit is the label's; per class into `correct` where given.
-int64_t count_correct(const Tensor& logits, const Tensor& labels,
-                      std::vector<int64_t>* correct = nullptr);
-
 /// Runs the model over one epoch of `loader`, in evaluation mode and without gradients; the model's
 /// mode is put back.
 Evaluation evaluate(Module& model, Loader& loader);

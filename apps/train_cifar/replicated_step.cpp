@@ -2,13 +2,12 @@
 
 #include <cmath>
 
-#include "heddle/apps/train_cifar/evaluate.h"
 #include "heddle/apps/train_cifar/finite.h"
 #include "heddle/apps/train_cifar/optimizer_setup.h"
 #include "heddle/core/phase.h"
-#include "heddle/core/tape.h"
 #include "heddle/nn/models/factory.h"
 #include "heddle/nn/ops.h"
+#include "heddle/parallel/gather.h"
 
 namespace heddle::train_cifar {
 namespace {
@@ -19,29 +18,15 @@ DataParallelOptions parallel_options(const Options& o) {
           .exchange = parse_exchange_kind(o.exchange)};  // none: auto
 }
 
-/// All rows on the first device.
-Tensor images_of(const Batch& batch) {
-  const NoGradGuard no_grad;
-  Shape shape = batch.parts[0].images.shape();
-  shape[0] = batch.size();
-  Tensor all = Tensor::empty(shape, batch.parts[0].images.dtype(), MemoryFormat::kChannelsLast,
-                             batch.parts[0].images.device());
-  for (const BatchPart& part : batch.parts) {
-    if (part.size() == 0) continue;
-    Tensor rows = narrow(all, 0, part.first_row, part.size());
-    copy_(rows, part.images);
-  }
-  return all;
+/// The rows of all parts, on the first device.
+Tensor rows_of(const Batch& batch, Tensor BatchPart::*which) {
+  std::vector<Tensor> parts;
+  for (const BatchPart& part : batch.parts)
+    if (part.size() > 0) parts.push_back(part.*which);
+  return gather(parts, batch.parts[0].images.device());
 }
 
-int64_t correct(const Tensor& output, const Batch& batch) {
-  int64_t n = 0;
-  for (const BatchPart& part : batch.parts)
-    if (part.size() > 0)
-      n += count_correct(narrow(output, 0, part.first_row, part.size()),
-                         to(part.labels, output.device()));
-  return n;
-}
+Tensor images_of(const Batch& batch) { return rows_of(batch, &BatchPart::images); }
 
 }  // namespace
 
@@ -80,7 +65,8 @@ StepResult ReplicatedStep::run(const Batch& batch, int64_t step, double lr_scale
   const bool taken = update();
   if (scaler_ != nullptr && scaler_->stuck())
     fail_where_stuck(*scaler_, step, parallel_.module(), images_of(batch));
-  return {.taken = taken, .loss = result.loss, .n_correct = correct(result.output, batch)};
+  const Tensor right = count_equal(argmax(result.output, 1), rows_of(batch, &BatchPart::labels));
+  return {.taken = taken, .loss = result.loss, .n_correct = static_cast<int64_t>(right.item())};
 }
 
 bool ReplicatedStep::update() {
