@@ -17,7 +17,7 @@ std::string first_layer_not_finite(Module& model, const Tensor& images) {
         found = fmt::format("{} ({})", name.empty() ? "the model" : name, module.describe());
       });
   model(images);
-  return found.empty() ? "none (every layer's output is finite, the loss is not)" : found;
+  return found.empty() ? "none (every layer's output is finite)" : found;
 }
 
 std::string describe_loss(double loss) {

@@ -14,6 +14,9 @@ std::string first_layer_not_finite(Module& model, const Tensor& images);
 /// What is wrong with a loss that is not finite, for fail_step.
 std::string describe_loss(double loss);
 
+/// What is wrong with gradients whose norm is not finite, for fail_step.
+inline constexpr const char* kGradients = "the norm of the gradients is not finite";
+
 /// Ends the step after `step` others: says what happened, and the layer that first_layer_not_finite
 /// finds.
 [[noreturn]] void fail_step(int64_t step, const std::string& what, Module& model,

@@ -62,20 +62,20 @@ StepResult ReplicatedStep::run(const Batch& batch, int64_t step, double lr_scale
   // With a scaler, what is not finite shows in the gradients.
   if (scaler_ == nullptr && !std::isfinite(result.loss))
     fail_step(step, describe_loss(result.loss), parallel_.module(), images_of(batch));
-  const bool taken = update();
-  if (scaler_ != nullptr && scaler_->stuck())
-    fail_where_stuck(*scaler_, step, parallel_.module(), images_of(batch));
+  const bool taken = update(batch, step);
   const Tensor right = count_equal(argmax(result.output, 1), rows_of(batch, &BatchPart::labels));
   return {.taken = taken, .loss = result.loss, .n_correct = static_cast<int64_t>(right.item())};
 }
 
-bool ReplicatedStep::update() {
+bool ReplicatedStep::update(const Batch& batch, int64_t step) {
   if (scaler_ != nullptr) {
     const bool taken = optimizer_.step(*scaler_, options_.clip_norm);
     scaler_->update();
+    if (scaler_->stuck()) fail_where_stuck(*scaler_, step, parallel_.module(), images_of(batch));
     return taken;
   }
-  if (options_.clip_norm > 0) optimizer_.clip_grad_norm(options_.clip_norm);
+  if (options_.clip_norm > 0 && !std::isfinite(optimizer_.clip_grad_norm(options_.clip_norm)))
+    fail_step(step, kGradients, parallel_.module(), images_of(batch));
   optimizer_.step();
   return true;
 }

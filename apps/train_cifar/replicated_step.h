@@ -17,8 +17,9 @@ class ReplicatedStep {
   /// `scaler` may be null.
   ReplicatedStep(const Options& options, Module& model, Optimizer& optimizer, GradScaler* scaler);
 
-  /// The step after `step` others. Errors: a loss that is not finite, or with a scaler more skips
-  /// in a row than it bears; those of a replica, its device named.
+  /// The step after `step` others. Errors: a loss or, with --clip-norm, gradients that are not
+  /// finite, or with a scaler more skips in a row than it bears; those of a replica, its device
+  /// named.
   StepResult run(const Batch& batch, int64_t step, double lr_scale);
   /// Makes a loader's batches ones of parts that lie on their devices, as run() takes them.
   void feed(LoaderOptions& loader);
@@ -29,7 +30,7 @@ class ReplicatedStep {
   std::string describe() const;
 
  private:
-  bool update();
+  bool update(const Batch& batch, int64_t step);
 
   const Options& options_;
   DataParallel parallel_;

@@ -11,8 +11,6 @@
 namespace heddle::train_cifar {
 namespace {
 
-constexpr const char* kGradients = "the norm of the gradients is not finite";
-
 /// n samples in at most `most` parts, as even as they can be.
 std::vector<Range> cut(int64_t n, int64_t most) {
   const int64_t n_parts = std::min(most, n);
@@ -82,10 +80,8 @@ bool StepRunner::update(const Tensor& images, int64_t step) {
     fail_where_stuck(*scaler_, step, model_, images);
     return taken;
   }
-  if (options_.clip_norm > 0) {
-    const double norm = optimizer_.clip_grad_norm(options_.clip_norm);
-    if (!std::isfinite(norm)) fail_step(step, kGradients, model_, images);
-  }
+  if (options_.clip_norm > 0 && !std::isfinite(optimizer_.clip_grad_norm(options_.clip_norm)))
+    fail_step(step, kGradients, model_, images);
   optimizer_.step();
   return true;
 }

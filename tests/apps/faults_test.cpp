@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "heddle/core/dtype.h"
+#include "heddle/core/tape.h"
 #include "heddle/nn/checkpoint/safetensors.h"
 #include "heddle/nn/ops.h"
 #include "heddle/tests/apps/train_cifar.h"
@@ -117,6 +118,27 @@ TEST_CASE("a loss that is not finite ends the run with step and layer, and the l
        SafetensorsFile(ground / "run/checkpoint.safetensors").tensors())
     if (is_floating(tensor.dtype())) CHECK(all_finite(tensor));
   CHECK(ground.resume("run", {"--eval-only"}).exit_code == 0);
+}
+
+TEST_CASE("gradients without a finite norm end a run that clips them, on several devices too") {
+  const TrainingGround ground;
+  REQUIRE(ground.train("run", {"--epochs", "1"}).exit_code == 0);
+  NamedTensors tensors = saved_model(ground);
+  const NoGradGuard no_grad;
+  for (auto& [name, tensor] : tensors) {  // outputs stay small, but not conv2's gradient
+    if (name == "bn1.bias") tensor = tensor * 0.0 + 1e30;
+    if (name == "conv2.weight") tensor = tensor * 0.0 + 1e-35;
+    if (name == "fc.weight") tensor = tensor * 1e15;
+  }
+  save_safetensors(ground / "steep", tensors);
+  const std::vector<std::string> steep{"--clip-norm", "1",      "--epochs",
+                                       "1",           "--init", ground / "steep"};
+  for (const char* const devices : {"cpu", "cpu,cpu"}) {
+    std::vector<std::string> flags = steep;
+    flags.insert(flags.end(), {"--devices", devices});
+    check_failed(ground.train(devices, flags),
+                 {"step 1: the norm of the gradients is not finite", "checkpoint is kept"});
+  }
 }
 
 TEST_CASE("NU-7: weights that a last step made infinite are not saved") {
