@@ -34,7 +34,8 @@ StepRunner::~StepRunner() {
   if (graph_) optimizer_.zero_grad();  // they lie in the graph's memory
 }
 
-StepResult StepRunner::run(const Batch& batch, int64_t step) {
+StepResult StepRunner::run(const Batch& batch, int64_t step, double lr_scale) {
+  optimizer_.set_lr_scale(lr_scale);
   if (graph_ && batch.size() == options_.batch_size) return run_by_graph(batch, step);
   model_.set_step(step);
   optimizer_.zero_grad();

@@ -30,7 +30,7 @@ class StepRunner {
 
   /// The step after `step` others. Errors: a loss that is not finite, or more skips in a row than
   /// the scaler bears, naming the first layer that is not finite.
-  StepResult run(const Batch& batch, int64_t step);
+  StepResult run(const Batch& batch, int64_t step, double lr_scale);
 
   GradScaler* scaler() { return scaler_ ? &*scaler_ : nullptr; }      ///< With --precision fp16.
   int64_t replays() const { return graph_ ? graph_->replays() : 0; }  ///< Of graphs, so far.

@@ -112,11 +112,10 @@ void Trainer::train_epoch() {
 
 void Trainer::take_step(const Batch& batch) {
   const TraceSpan span("step", "step", state_.step + 1);
-  parts_.optimizer.set_lr_scale(parts_.schedule.factor(state_.step));
-  const StepResult result =
-      parts_.replicas != nullptr
-          ? parts_.replicas->run(batch, state_.step, parts_.schedule.factor(state_.step))
-          : parts_.step.run(batch, state_.step);
+  const double lr_scale = parts_.schedule.factor(state_.step);
+  const StepResult result = parts_.replicas != nullptr
+                                ? parts_.replicas->run(batch, state_.step, lr_scale)
+                                : parts_.step.run(batch, state_.step, lr_scale);
   ++state_.batches_done;
   if (!result.taken) return note_skip();
   ++state_.step;

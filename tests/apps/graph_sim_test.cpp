@@ -95,8 +95,8 @@ Outcome train(const Case& c, const std::string& graph) {
     for (const Batch& batch : loader) {
       if (runner.scaler() != nullptr && ++batches == 8)
         runner.scaler()->load_state({.scale = kOverflows});
-      optimizer->set_lr_scale(1.0 / static_cast<double>(1 + step));
-      const StepResult result = runner.run(batch, step);
+      const double lr_scale = 1.0 / static_cast<double>(1 + step);
+      const StepResult result = runner.run(batch, step, lr_scale);
       step += result.taken ? 1 : 0;
       outcome.losses.push_back(result.loss);
       outcome.correct.push_back(result.n_correct);
@@ -183,11 +183,11 @@ std::string failure(const std::string& graph, int before, const Case& c) {
     return to(x, kFirst);
   };
   batch.images = images();
-  for (int step = 0; step < before; ++step) runner.run(batch, step);
+  for (int step = 0; step < before; ++step) runner.run(batch, step, 1.0);
   pixels[3 * kImageBytes + 5] = std::numeric_limits<float>::quiet_NaN();
   batch.images = images();
   try {
-    runner.run(batch, before);
+    runner.run(batch, before, 1.0);
   } catch (const Error& error) {
     return error.what();
   }
