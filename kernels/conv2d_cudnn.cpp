@@ -3,10 +3,9 @@
 // rounds once. Deterministic: engines that are not are passed by, so are those that would round
 // float32 factors to TF32. Sums in float32.
 #include "heddle/kernels/conv2d.h"
-#include "heddle/kernels/copy.h"
 #include "heddle/kernels/reduce.h"
-#include "heddle/kernels/unary.h"
 #include "heddle/kernels/vendor/cudnn.h"
+#include "heddle/kernels/vendor/epilogue.h"
 
 namespace heddle::cudnn {
 namespace {
@@ -15,8 +14,6 @@ namespace {
 constexpr int64_t kX = 1;
 constexpr int64_t kW = 2;
 constexpr int64_t kY = 3;
-
-using PlanRef = std::shared_ptr<const Plan>;
 
 struct Parts {
   Descriptor x, w, y, settings;
@@ -116,18 +113,11 @@ bool has_plan(const Args& args, StreamRef stream) {
 }
 
 template <class Args>
-void run_plan(const Args& args, const Bindings& bindings, StreamRef stream) {
-  const PlanRef plan = plan_of(args, stream);
-  HEDDLE_CHECK(plan != nullptr, "{}: cuDNN has no engine for it, use provider native or auto",
-               args.key());
-  plan->run(bindings, stream);
+void run(const Args& args, const Bindings& bindings, StreamRef stream) {
+  run_plan(plan_of(args, stream), args.key(), bindings, stream);
 }
 
 int64_t pixels(const Conv2dGeometry& g) { return g.batch * g.out_h * g.out_w; }
-
-View rows_of(const Conv2dGeometry& g, const void* data, int64_t row_stride) {
-  return {const_cast<void*>(data), g.dtype, {pixels(g), g.out_channels}, {row_stride, 1}};
-}
 
 }  // namespace
 
@@ -143,24 +133,22 @@ bool conv2d_backward_weight_supports(const Conv2dBackwardWeightArgs& args, Strea
 
 void conv2d_forward(const Conv2dForwardArgs& args, StreamRef stream) {
   const Conv2dGeometry& g = args.geometry;
-  if (args.bias != nullptr)
-    cuda::copy({rows_of(g, args.y, g.out_channels), rows_of(g, args.bias, 0)}, stream);
-  run_plan(args, {{kX, args.x}, {kW, args.w}, {kY, args.y}}, stream);
-  if (args.relu)
-    cuda::unary_forward({args.y, args.y, pixels(g) * g.out_channels, g.dtype, UnaryOp::kRelu},
-                        stream);
+  if (args.bias != nullptr) lay_bias(args.y, args.bias, pixels(g), g.out_channels, g.dtype, stream);
+  run(args, {{kX, args.x}, {kW, args.w}, {kY, args.y}}, stream);
+  if (args.relu) apply_relu(args.y, pixels(g) * g.out_channels, g.dtype, stream);
 }
 
 void conv2d_backward_data(const Conv2dBackwardDataArgs& args, StreamRef stream) {
-  run_plan(args, {{kX, args.dx}, {kW, args.w}, {kY, args.dy}}, stream);
+  run(args, {{kX, args.dx}, {kW, args.w}, {kY, args.dy}}, stream);
 }
 
 void conv2d_backward_weight(const Conv2dBackwardWeightArgs& args, StreamRef stream) {
   const Conv2dGeometry& g = args.geometry;
-  run_plan(args, {{kX, args.x}, {kW, args.dw}, {kY, args.dy}}, stream);
+  run(args, {{kX, args.x}, {kW, args.dw}, {kY, args.dy}}, stream);
   if (args.db == nullptr) return;
-  const View db{args.db, g.dtype, {1, g.out_channels}, {g.out_channels, 1}};
-  cuda::reduce({db, rows_of(g, args.dy, g.out_channels), ReduceOp::kSum}, stream);
+  const Strides strides{g.out_channels, 1};
+  const View dy{const_cast<void*>(args.dy), g.dtype, {pixels(g), g.out_channels}, strides};
+  cuda::reduce({View{args.db, g.dtype, {1, g.out_channels}, strides}, dy, ReduceOp::kSum}, stream);
 }
 
 }  // namespace heddle::cudnn

@@ -1,12 +1,11 @@
 // Linear layers by cuBLAS. It knows matrices column by column; a row-major matrix (r, c) is the
 // column-major (c, r), so each product is asked for turned: y^T = w x^T, dx^T = w^T dy^T,
 // dw^T = x^T dy. The bias is laid into y first and the product added to it, which rounds once.
-#include "heddle/kernels/copy.h"
 #include "heddle/kernels/device/scratch.h"
 #include "heddle/kernels/fill.h"
 #include "heddle/kernels/linear.h"
-#include "heddle/kernels/unary.h"
 #include "heddle/kernels/vendor/cublas.h"
+#include "heddle/kernels/vendor/epilogue.h"
 
 namespace heddle::cublas {
 namespace {
@@ -45,13 +44,6 @@ Gemm backward_weight_gemm(const LinearBackwardWeightArgs& args) {
           .ldc = args.in};
 }
 
-/// y (rows, out) = the bias in each row.
-void lay_bias(const LinearForwardArgs& args, StreamRef stream) {
-  const View y{args.y, args.dtype, {args.rows, args.out}, {args.out, 1}};
-  const View bias{const_cast<void*>(args.bias), args.dtype, {args.rows, args.out}, {0, 1}};
-  cuda::copy({y, bias}, stream);
-}
-
 /// db (out) = dy^T times ones: the sum over rows in float32.
 void sum_rows(const LinearBackwardWeightArgs& args, StreamRef stream) {
   const DeviceScratch ones(args.rows * size_of(args.dtype), stream);
@@ -78,10 +70,9 @@ bool linear_backward_weight_supports(const LinearBackwardWeightArgs& args) {
 }
 
 void linear_forward(const LinearForwardArgs& args, StreamRef stream) {
-  if (args.bias != nullptr) lay_bias(args, stream);
+  if (args.bias != nullptr) lay_bias(args.y, args.bias, args.rows, args.out, args.dtype, stream);
   run(forward_gemm(args), stream);
-  if (args.relu)
-    cuda::unary_forward({args.y, args.y, args.rows * args.out, args.dtype, UnaryOp::kRelu}, stream);
+  if (args.relu) apply_relu(args.y, args.rows * args.out, args.dtype, stream);
 }
 
 void linear_backward_data(const LinearBackwardDataArgs& args, StreamRef stream) {

@@ -15,8 +15,6 @@ constexpr int64_t kIndex = 3;
 
 constexpr int64_t kLargestIndexedWindow = 128;
 
-using PlanRef = std::shared_ptr<const Plan>;
-
 /// What an operation calls its parts.
 struct Names {
   cudnnBackendDescriptorType_t type;
@@ -117,13 +115,10 @@ bool supports(const Args& args, StreamRef stream) {
 
 template <class Args>
 void run(const Args& args, StreamRef stream) {
-  const PlanRef plan = plan_of(args, stream);
-  HEDDLE_CHECK(plan != nullptr, "{}: cuDNN has no engine for it, use provider native or auto",
-               args.key());
   const Pooling pooling = pooling_of(args);
   Bindings bindings{{kX, pooling.x}, {kY, pooling.y}};
   if (pooling.places != nullptr) bindings.emplace_back(kIndex, pooling.places);
-  plan->run(bindings, stream);
+  run_plan(plan_of(args, stream), args.key(), bindings, stream);
 }
 
 }  // namespace

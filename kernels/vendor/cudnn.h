@@ -73,14 +73,16 @@ int64_t common_alignment(const std::vector<const void*>& pointers);
 
 using Bindings = std::vector<std::pair<int64_t, const void*>>;  ///< a tensor's id, and its data
 
+class Plan;
+using PlanRef = std::shared_ptr<const Plan>;
+
 /// How to compute one operation: runs on any stream of the device it was made for.
 class Plan {
  public:
   /// Of the operation that is the last of `descriptors`; the ones before are what it refers to.
   /// Null where no engine computes it with the same bits each run, sums in float32, and, for
   /// float32, products in float32 too (no TF32).
-  static std::shared_ptr<const Plan> make(std::vector<Descriptor> descriptors, DType dtype,
-                                          StreamRef stream);
+  static PlanRef make(std::vector<Descriptor> descriptors, DType dtype, StreamRef stream);
 
   void run(const Bindings& bindings, StreamRef stream) const;
 
@@ -93,7 +95,10 @@ class Plan {
 };
 
 /// The plan that `make` made first for this key on the stream's device; null where there is none.
-std::shared_ptr<const Plan> find_plan(const std::string& key, StreamRef stream,
-                                      const std::function<std::shared_ptr<const Plan>()>& make);
+PlanRef find_plan(const std::string& key, StreamRef stream, const std::function<PlanRef()>& make);
+
+/// Errors: there is no plan, naming `key`.
+void run_plan(const PlanRef& plan, const std::string& key, const Bindings& bindings,
+              StreamRef stream);
 
 }  // namespace heddle::cudnn

@@ -85,7 +85,7 @@ int64_t workspace_of(const Descriptor& plan) {
 
 struct Plans {
   std::mutex mutex;
-  std::map<std::pair<int, std::string>, std::shared_ptr<const Plan>> of_key;
+  std::map<std::pair<int, std::string>, PlanRef> of_key;
 };
 
 Plans& plans() {
@@ -136,8 +136,7 @@ int64_t common_alignment(const std::vector<const void*>& pointers) {
   return static_cast<int64_t>(bits & (~bits + 1));
 }
 
-std::shared_ptr<const Plan> Plan::make(std::vector<Descriptor> descriptors, DType dtype,
-                                       StreamRef stream) {
+PlanRef Plan::make(std::vector<Descriptor> descriptors, DType dtype, StreamRef stream) {
   const Lease handle(stream);
   Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, descriptors.back())
@@ -155,7 +154,7 @@ std::shared_ptr<const Plan> Plan::make(std::vector<Descriptor> descriptors, DTyp
       descriptors.push_back(std::move(graph));
       descriptors.push_back(std::move(configuration));
       descriptors.push_back(std::move(plan));
-      return std::shared_ptr<const Plan>(new Plan(std::move(descriptors), workspace));
+      return PlanRef(new Plan(std::move(descriptors), workspace));
     }
   return nullptr;
 }
@@ -178,17 +177,22 @@ void Plan::run(const Bindings& bindings, StreamRef stream) const {
   HEDDLE_CUDA_CHECK(cudnnBackendExecute(handle.get(), descriptors_.back().get(), pack.get()));
 }
 
-std::shared_ptr<const Plan> find_plan(const std::string& key, StreamRef stream,
-                                      const std::function<std::shared_ptr<const Plan>()>& make) {
+PlanRef find_plan(const std::string& key, StreamRef stream, const std::function<PlanRef()>& make) {
   const std::pair<int, std::string> place(stream.device().index, key);
   {
     const std::lock_guard lock(plans().mutex);
     const auto found = plans().of_key.find(place);
     if (found != plans().of_key.end()) return found->second;
   }
-  const std::shared_ptr<const Plan> made = make();
+  const PlanRef made = make();
   const std::lock_guard lock(plans().mutex);
   return plans().of_key.emplace(place, made).first->second;
+}
+
+void run_plan(const PlanRef& plan, const std::string& key, const Bindings& bindings,
+              StreamRef stream) {
+  HEDDLE_CHECK(plan != nullptr, "{}: cuDNN has no engine for it, use provider native or auto", key);
+  plan->run(bindings, stream);
 }
 
 }  // namespace heddle::cudnn
