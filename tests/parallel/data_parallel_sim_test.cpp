@@ -182,13 +182,6 @@ TEST_CASE("DataParallel on virtual devices in many random orders", "[device][sim
 
 namespace {
 
-class TwoLayers : public Module {
- public:
-  Tensor forward(const Tensor& x) override { return fc2(tanh(fc1(x))); }
-  Linear& fc1 = add("fc1", Linear(6, 5));
-  Linear& fc2 = add("fc2", Linear(5, 10));
-};
-
 /// Parameters after three steps of plain descent.
 Content descend(DataParallel& parallel) {
   ReplicatedOptimizer sgd(parallel, [](const Module& replica) {

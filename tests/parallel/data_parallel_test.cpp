@@ -10,19 +10,6 @@
 namespace heddle::test {
 namespace {
 
-class Net : public Module {
- public:
-  Tensor forward(const Tensor& x) override { return fc2(tanh(fc1(x))); }
-  Linear& fc1 = add("fc1", Linear(6, 5));
-  Linear& fc2 = add("fc2", Linear(5, 10));
-};
-
-void check_close(const Content& a, const Content& b, double margin) {
-  REQUIRE(a.size() == b.size());
-  for (size_t i = 0; i < a.size(); ++i)
-    for (size_t k = 0; k < a[i].size(); ++k) CHECK(a[i][k] == Approx(b[i][k]).margin(margin));
-}
-
 Content gradients(const Module& model) {
   Content result;
   for (const Tensor& parameter : model.parameters())
@@ -40,7 +27,7 @@ TEST_CASE("a plan of fewer samples than shards leaves the last devices idle", "[
 TEST_CASE("DP-1: batches that replicas do not divide, or that leave some idle", "[parallel]") {
   const ProviderScope native(Provider::kNative);
   manual_seed(1);
-  Net alone, model;
+  TwoLayers alone, model;
   model.copy_from(alone);
   DataParallel parallel(model, on_cpu(4));
   for (const int64_t n : {9, 5, 3, 1}) {
@@ -70,7 +57,7 @@ TEST_CASE("DataParallel: parts of a batch that lie on their devices give the bat
           "[parallel]") {
   for (const int64_t n : {1, 3, 9}) {
     manual_seed(1);
-    Net model;
+    TwoLayers model;
     DataParallel parallel(model, on_cpu(3), {.shards = 4});
     const Tensor x = randn({n, 6}, Rng(2, RngPurpose::kUser)), labels = some_labels(n);
     parallel.zero_grad();
@@ -103,7 +90,7 @@ TEST_CASE("DataParallel: parts of a batch that lie on their devices give the bat
 }
 
 TEST_CASE("DataParallel: the gradient of the input, and gradients that add up", "[parallel]") {
-  Net alone, model;
+  TwoLayers alone, model;
   model.copy_from(alone);
   DataParallel parallel(model, on_cpu(2));
   Tensor x = randn({5, 6}, Rng(2, RngPurpose::kUser)), x_alone = clone(x);
@@ -223,7 +210,7 @@ TEST_CASE("DataParallel: one replica fails, all end, and the next step goes on",
 }
 
 TEST_CASE("DataParallel: a replica that went astray is found", "[parallel]") {
-  Net model;
+  TwoLayers model;
   DataParallel parallel(model, on_cpu(3));
   parallel.check_replicas();
   {
@@ -237,7 +224,7 @@ TEST_CASE("DataParallel: a replica that went astray is found", "[parallel]") {
 }
 
 TEST_CASE("DataParallel: what it cannot do is refused by name", "[parallel]") {
-  Net model;
+  TwoLayers model;
   CHECK_THROWS_WITH(DataParallel(model, {}), ContainsSubstring("devices"));
   CHECK_THROWS_WITH(DataParallel(
                         model, [] { return std::make_unique<Touchy>(); }, on_cpu(2)),

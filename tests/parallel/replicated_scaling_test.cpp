@@ -2,7 +2,6 @@
 #include <limits>
 
 #include "heddle/nn/amp/autocast.h"
-#include "heddle/nn/modules/linear.h"
 #include "heddle/nn/optim/sgd.h"
 #include "heddle/parallel/shard_plan.h"
 #include "heddle/tests/parallel/small_training.h"
@@ -11,13 +10,6 @@
 
 namespace heddle::test {
 namespace {
-
-class Net : public Module {
- public:
-  Tensor forward(const Tensor& x) override { return fc2(tanh(fc1(x))); }
-  Linear& fc1 = add("fc1", Linear(6, 5));
-  Linear& fc2 = add("fc2", Linear(5, 10));
-};
 
 std::unique_ptr<Optimizer> make_sgd(const Module& replica) {
   return std::make_unique<Sgd>(replica.parameters(), SgdOptions{.lr = 0.5, .momentum = 0.9});
@@ -31,7 +23,7 @@ Tensor inputs(int64_t n, int step) {
 Content train_scaled(const std::vector<Device>& devices, double init_scale) {
   const Autocast half(DType::kFloat16);
   manual_seed(1);
-  Net model;
+  TwoLayers model;
   DataParallel parallel(model, devices, {.shards = 4});
   ReplicatedOptimizer sgd(parallel, make_sgd);
   GradScaler scaler({.init_scale = init_scale});
@@ -59,7 +51,7 @@ TEST_CASE("DataParallel: the scale of the loss leaves no trace in float32", "[pa
   const ProviderScope native(Provider::kNative);
   const auto train = [](double scale) {
     manual_seed(1);
-    Net model;
+    TwoLayers model;
     DataParallel parallel(model, on_cpu(3));
     ReplicatedOptimizer sgd(parallel, make_sgd);
     GradScaler scaler({.init_scale = scale});
@@ -75,7 +67,7 @@ TEST_CASE("DataParallel: the scale of the loss leaves no trace in float32", "[pa
 TEST_CASE("NU-5: where one replica overflows, all skip the step and halve the scale",
           "[parallel]") {
   manual_seed(1);
-  Net model;
+  TwoLayers model;
   DataParallel parallel(model, on_cpu(3));
   ReplicatedOptimizer sgd(parallel, make_sgd);
   GradScaler scaler({.init_scale = 8.0});
@@ -107,10 +99,7 @@ TEST_CASE("DataParallel: every exchange sums, direct and gather with the same bi
   };
   const Content direct = by(ExchangeKind::kDirect), ring = by(ExchangeKind::kRing);
   CHECK(by(ExchangeKind::kGather) == direct);
-  REQUIRE(ring.size() == direct.size());
-  for (size_t i = 0; i < ring.size(); ++i)
-    for (size_t k = 0; k < ring[i].size(); ++k)
-      CHECK(ring[i][k] == Approx(direct[i][k]).margin(1e-4));
+  check_close(ring, direct, 1e-4);
 
   TinyCnn model;
   CHECK(keeps_tree_order(DataParallel(model, on_cpu(3)).exchange()));

@@ -6,10 +6,12 @@
 #include "heddle/core/rng.h"
 #include "heddle/core/tape.h"
 #include "heddle/nn/models/tiny_cnn.h"
+#include "heddle/nn/modules/linear.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/optim/adam.h"
 #include "heddle/parallel/data_parallel.h"
 #include "heddle/parallel/replicated_optimizer.h"
+#include "heddle/tests/support/catch.h"
 
 namespace heddle::test {
 
@@ -27,12 +29,26 @@ inline Tensor mean_loss(const Tensor& output, const Tensor& labels) {
   return cross_entropy(output, labels);
 }
 
+/// The least that has hidden values: 105 parameters.
+class TwoLayers : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return fc2(tanh(fc1(x))); }
+  Linear& fc1 = add("fc1", Linear(6, 5));
+  Linear& fc2 = add("fc2", Linear(5, 10));
+};
+
 using Content = std::vector<std::vector<float>>;
 
 inline Content content(const NamedTensors& state) {
   Content result;
   for (const auto& [name, tensor] : state) result.push_back(tensor.to_vector<float>());
   return result;
+}
+
+inline void check_close(const Content& a, const Content& b, double margin) {
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i)
+    for (size_t k = 0; k < a[i].size(); ++k) CHECK(a[i][k] == Approx(b[i][k]).margin(margin));
 }
 
 /// What a model M (with batch-norm and dropout, say) is after a few steps on these devices.
