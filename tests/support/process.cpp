@@ -23,12 +23,6 @@ double seconds_since(Clock::time_point start) {
 
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
-fs::path make_folder() {
-  std::string name = (fs::temp_directory_path() / "heddle-test-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
-  return name;
-}
-
 /// Runs in the child between fork and exec: async-signal-safe calls only.
 [[noreturn]] void become(const std::vector<char*>& arguments, const std::vector<char*>& environment,
                          const char* directory, const char* out, const char* err,
@@ -60,7 +54,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }  // namespace
 
 Process::Process(const std::vector<std::string>& command, const ProcessOptions& options)
-    : scratch_(make_folder()), timeout_(options.timeout), start_(Clock::now()) {
+    : timeout_(options.timeout), start_(Clock::now()) {
   std::vector<std::string> arguments = command;
   std::vector<std::string> environment = options.environment;  // first: getenv takes the first
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
@@ -80,8 +74,6 @@ Process::~Process() {
     kill(pid_, SIGKILL);
     waitpid(pid_, &status_, 0);
   }
-  std::error_code ignored;
-  fs::remove_all(scratch_, ignored);
 }
 
 void Process::send(int signal) const { kill(pid_, signal); }
@@ -120,13 +112,6 @@ ProcessResult Process::wait() {
 
 ProcessResult run_process(const std::vector<std::string>& command, const ProcessOptions& options) {
   return Process(command, options).wait();
-}
-
-TemporaryFolder::TemporaryFolder() : path_(make_folder()) {}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
 }
 
 std::string read_text(const fs::path& path) {

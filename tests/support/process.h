@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "heddle/tests/support/temporary_folder.h"
+
 namespace heddle::test {
 
 /// How a program ended and what it printed.
@@ -41,7 +43,7 @@ class Process {
   ProcessResult wait();
 
  private:
-  std::filesystem::path scratch_;
+  TemporaryFolder scratch_;  // its output
   pid_t pid_ = -1;
   bool ended_ = false;
   int status_ = 0;
@@ -51,20 +53,6 @@ class Process {
 
 ProcessResult run_process(const std::vector<std::string>& command,
                           const ProcessOptions& options = {});
-
-/// A folder of this test's own, removed with it.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 std::string read_text(const std::filesystem::path& path);
 void write_text(const std::filesystem::path& path, const std::string& text);
