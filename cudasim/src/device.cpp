@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "capture.h"
 #include "cudasim/runtime_api.h"
@@ -36,54 +37,35 @@ constexpr Card kCards[] = {
 };
 
 int attribute_of(const Card& card, cudaDeviceAttr attribute) {
-  switch (attribute) {
-    case cudaDevAttrMaxThreadsPerBlock:
-      return kMaxThreadsPerBlock;
-    case cudaDevAttrMaxBlockDimX:
-      return kMaxBlockDim[0];
-    case cudaDevAttrMaxBlockDimY:
-      return kMaxBlockDim[1];
-    case cudaDevAttrMaxBlockDimZ:
-      return kMaxBlockDim[2];
-    case cudaDevAttrMaxGridDimX:
-      return kMaxGridDim[0];
-    case cudaDevAttrMaxGridDimY:
-      return kMaxGridDim[1];
-    case cudaDevAttrMaxGridDimZ:
-      return kMaxGridDim[2];
-    case cudaDevAttrMaxSharedMemoryPerBlock:
-      return static_cast<int>(kSharedBytesDefault);
-    case cudaDevAttrWarpSize:
-      return kWarpSize;
-    case cudaDevAttrMaxRegistersPerBlock:
-    case cudaDevAttrMaxRegistersPerMultiprocessor:
-      return kRegistersPerBlock;
-    case cudaDevAttrClockRate:
-      return card.clock_khz;
-    case cudaDevAttrMultiProcessorCount:
-      return card.n_multiprocessors;
-    case cudaDevAttrMemoryClockRate:
-      return card.memory_clock_khz;
-    case cudaDevAttrGlobalMemoryBusWidth:
-      return card.memory_bus_bits;
-    case cudaDevAttrL2CacheSize:
-      return card.l2_bytes;
-    case cudaDevAttrMaxThreadsPerMultiProcessor:
-      return card.threads_per_multiprocessor;
-    case cudaDevAttrComputeCapabilityMajor:
-      return card.major;
-    case cudaDevAttrComputeCapabilityMinor:
-      return card.minor;
-    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
-      return static_cast<int>(card.shared_bytes_per_multiprocessor);
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-      return static_cast<int>(card.shared_bytes_opt_in);
-    case cudaDevAttrMaxBlocksPerMultiprocessor:
-      return card.blocks_per_multiprocessor;
-    case cudaDevAttrMemoryPoolsSupported:
-      return 1;
-  }
-  return -1;
+  const std::pair<cudaDeviceAttr, int> values[] = {
+      {cudaDevAttrMaxThreadsPerBlock, kMaxThreadsPerBlock},
+      {cudaDevAttrMaxBlockDimX, kMaxBlockDim[0]},
+      {cudaDevAttrMaxBlockDimY, kMaxBlockDim[1]},
+      {cudaDevAttrMaxBlockDimZ, kMaxBlockDim[2]},
+      {cudaDevAttrMaxGridDimX, kMaxGridDim[0]},
+      {cudaDevAttrMaxGridDimY, kMaxGridDim[1]},
+      {cudaDevAttrMaxGridDimZ, kMaxGridDim[2]},
+      {cudaDevAttrMaxSharedMemoryPerBlock, static_cast<int>(kSharedBytesDefault)},
+      {cudaDevAttrWarpSize, kWarpSize},
+      {cudaDevAttrMaxRegistersPerBlock, kRegistersPerBlock},
+      {cudaDevAttrMaxRegistersPerMultiprocessor, kRegistersPerBlock},
+      {cudaDevAttrClockRate, card.clock_khz},
+      {cudaDevAttrMultiProcessorCount, card.n_multiprocessors},
+      {cudaDevAttrMemoryClockRate, card.memory_clock_khz},
+      {cudaDevAttrGlobalMemoryBusWidth, card.memory_bus_bits},
+      {cudaDevAttrL2CacheSize, card.l2_bytes},
+      {cudaDevAttrMaxThreadsPerMultiProcessor, card.threads_per_multiprocessor},
+      {cudaDevAttrComputeCapabilityMajor, card.major},
+      {cudaDevAttrComputeCapabilityMinor, card.minor},
+      {cudaDevAttrMaxSharedMemoryPerMultiprocessor,
+       static_cast<int>(card.shared_bytes_per_multiprocessor)},
+      {cudaDevAttrMaxSharedMemoryPerBlockOptin, static_cast<int>(card.shared_bytes_opt_in)},
+      {cudaDevAttrMaxBlocksPerMultiprocessor, card.blocks_per_multiprocessor},
+      {cudaDevAttrMemoryPoolsSupported, 1},
+  };
+  const auto* const found =
+      std::ranges::find(values, attribute, &std::pair<cudaDeviceAttr, int>::first);
+  return found == std::end(values) ? -1 : found->second;
 }
 
 void fill_properties(const Device& device, int index, cudaDeviceProp& out) {
