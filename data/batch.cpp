@@ -7,11 +7,6 @@
 namespace heddle::detail {
 namespace {
 
-Rng augmentation(uint64_t seed, int64_t epoch, int64_t index) {
-  return Rng(seed, RngPurpose::kAugment, static_cast<uint64_t>(index),
-             static_cast<uint32_t>(epoch));
-}
-
 /// Asks for the cache lines of a picture that is needed next. Shuffled records lie anywhere in the
 /// files, so the processor does not foresee them: 1.27 us a picture without this, 0.99 with it.
 void prefetch(const ImageRecord& image) {
@@ -75,6 +70,11 @@ void for_each_picture(const ImageDataset& dataset, const Batch& batch, const Use
 }
 
 }  // namespace
+
+Rng augmentation(uint64_t seed, int64_t epoch, int64_t index) {
+  return Rng(seed, RngPurpose::kAugment, static_cast<uint64_t>(index),
+             static_cast<uint32_t>(epoch));
+}
 
 Batch empty_image_batch(int64_t n, DType dtype) {
   Batch batch;

@@ -6,6 +6,9 @@
 
 namespace heddle::detail {
 
+/// What sample `index` is augmented with in an epoch.
+Rng augmentation(uint64_t seed, int64_t epoch, int64_t index);
+
 /// The memory of a batch of pictures: (n, 3, 32, 32) channels-last and (n) labels.
 Batch empty_image_batch(int64_t n, DType dtype);
 

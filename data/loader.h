@@ -26,6 +26,10 @@ using MakeStagingRing = std::function<std::unique_ptr<detail::StagingRing>(
 enum class Staging {
   kUint8,  ///< the records' bytes, a quarter of the traffic; the device crops, flips, normalises
   kFloat,  ///< the pictures as the workers have transformed them
+  /// Nothing in a step: all pictures are copied once, when the loader is made, and the device
+  /// orders, gathers, draws and transforms. For pictures on CUDA devices that have the room: twice
+  /// as much free memory. Workers have nothing to do, and there are none.
+  kResident,
 };
 
 /// As many workers as the caller's waits ask for, at most one for each processor.
@@ -118,7 +122,7 @@ class Loader {
  public:
   /// Errors: an empty dataset; batch_size < 1; workers, prefetch or limit < 0; drop_last with fewer
   /// samples than a batch; a device that this build or machine lacks; a split that is not of all
-  /// rows.
+  /// rows; Staging::kResident for other samples, on the CPU, or where memory is short.
   Loader(std::shared_ptr<const Dataset> dataset, const LoaderOptions& options);
   template <std::derived_from<Dataset> D>
   Loader(D dataset, const LoaderOptions& options)

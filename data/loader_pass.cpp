@@ -11,6 +11,7 @@
 #include "heddle/core/split.h"
 #include "heddle/core/trace.h"
 #include "heddle/data/batch.h"
+#include "heddle/data/resident.h"
 
 namespace heddle {
 namespace {
@@ -31,14 +32,16 @@ int n_processors() {
 /// copied.
 detail::LoaderLimits limits_of(const LoaderOptions& options, bool device_lanes) {
   detail::LoaderLimits limits;
-  const bool tuned = options.workers == kAutoWorkers;
-  limits.lowest.workers = tuned ? 1 : options.workers;
+  const bool idle = options.staging == Staging::kResident;  // nothing is left to workers
+  const int workers = idle ? 0 : options.workers;
+  const bool tuned = workers == kAutoWorkers;
+  limits.lowest.workers = tuned ? 1 : workers;
   const int most = options.tune ? kMostWorkers : n_processors();
-  limits.highest.workers = tuned ? most : options.workers;
+  limits.highest.workers = tuned ? most : workers;
   const int least = device_lanes ? 2 : 1;
   limits.lowest.prefetch =
       std::max(least, options.prefetch > 0 ? options.prefetch : limits.lowest.workers + 1);
-  const bool fixed = options.prefetch > 0 || options.workers == 0;
+  const bool fixed = options.prefetch > 0 || workers == 0;
   limits.highest.prefetch = fixed ? limits.lowest.prefetch : 2 * (limits.highest.workers + 1);
   return limits;
 }
@@ -64,6 +67,10 @@ Loader::State::State(std::shared_ptr<const Dataset> source, const LoaderOptions&
       tuner_(limits.lowest, limits) {
   static_cast<void>(split(batch_rows(0)));
   static_cast<void>(split(batch_rows(n_batches - 1)));
+  if (options.staging == Staging::kResident) {
+    HEDDLE_CHECK(images != nullptr, "loader: resident staging is for datasets of pictures");
+    options.make_ring = detail::make_resident(*images, n_samples, devices);
+  }
   if (limits.lowest.workers > 0) pool = std::make_unique<ThreadPool>(limits.lowest.workers);
 }
 
@@ -190,7 +197,7 @@ int LoaderPass::free_index() {
 Batch LoaderPass::empty_part(size_t lane, int index, int64_t begin, int64_t end) const {
   Batch part;
   if (begin < end && rings_[lane] != nullptr) {
-    part = rings_[lane]->host_batch(index, end - begin);
+    part = rings_[lane]->host_batch(index, begin, end - begin);
   } else if (begin < end && state_->images != nullptr) {
     part = detail::empty_image_batch(end - begin, state_->options.dtype);
   }

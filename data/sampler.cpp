@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "heddle/core/error.h"
-#include "heddle/core/rng.h"
 
 namespace heddle {
 
@@ -12,9 +11,12 @@ Sampler::Sampler(int64_t n_samples, bool shuffle, uint64_t seed)
   HEDDLE_CHECK(n_samples >= 0, "sampler: {} samples, expected 0 or more", n_samples);
 }
 
+Rng Sampler::stream(int64_t epoch) const {
+  return Rng(seed_, RngPurpose::kShuffle, static_cast<uint64_t>(epoch));
+}
+
 std::vector<int64_t> Sampler::order(int64_t epoch) const {
-  if (shuffle_)
-    return permutation(Rng(seed_, RngPurpose::kShuffle, static_cast<uint64_t>(epoch)), n_samples_);
+  if (shuffle_) return permutation(stream(epoch), n_samples_);
   std::vector<int64_t> indices(static_cast<size_t>(n_samples_));
   std::iota(indices.begin(), indices.end(), int64_t{0});
   return indices;

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "heddle/core/rng.h"
+
 namespace heddle {
 
 /// A place in the stream of batches: the batch that comes next. Kept in checkpoints.
@@ -20,7 +22,10 @@ class Sampler {
   Sampler(int64_t n_samples, bool shuffle, uint64_t seed);
 
   int64_t n_samples() const { return n_samples_; }
+  bool is_shuffled() const { return shuffle_; }
   std::vector<int64_t> order(int64_t epoch) const;
+  /// Where shuffled, the order is permutation(stream(epoch), n_samples()).
+  Rng stream(int64_t epoch) const;
 
  private:
   int64_t n_samples_;

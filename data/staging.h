@@ -18,10 +18,10 @@ class StagingRing {
  public:
   virtual ~StagingRing() = default;
 
-  /// The batch whose pictures and labels lie in `slot`, for n pictures: the bytes of the records,
-  /// or the transformed pictures. It is the ring's, and holds what the slot held before. One thread
-  /// calls this.
-  virtual Batch host_batch(int slot, int64_t n) = 0;
+  /// The batch whose pictures and labels lie in `slot`, for n pictures, which are at `begin` in the
+  /// order of their epoch: the bytes of the records, or the transformed pictures. It is the ring's,
+  /// and holds what the slot held before. One thread calls this.
+  virtual Batch host_batch(int slot, int64_t begin, int64_t n) = 0;
   /// Waits on the host until the slot's last copy is done. Errors: CudaError of the device.
   virtual void wait(int slot) = 0;
   /// Tells cudasim's check of order that the host writes to the slot from now on; wait() does too.

@@ -1,16 +1,16 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "heddle/core/buffer.h"
-#include "heddle/core/device_guard.h"
 #include "heddle/core/device_span.h"
 #include "heddle/core/event.h"
 #include "heddle/core/phase.h"
 #include "heddle/data/batch.h"
+#include "heddle/data/device_augment.h"
 #include "heddle/data/staging.h"
-#include "heddle/kernels/augment.h"
 
 namespace heddle::detail {
 namespace {
@@ -50,7 +50,7 @@ class CudaStagingRing : public StagingRing {
         copies_(options.device),
         slots_(static_cast<size_t>(n_slots)) {
     set_stream_name(copies_, "copy");
-    if (bytes_only_) send_table();
+    if (bytes_only_) augment_.emplace(options, transform, copies_);
   }
 
   ~CudaStagingRing() override {
@@ -65,7 +65,7 @@ class CudaStagingRing : public StagingRing {
   CudaStagingRing(const CudaStagingRing&) = delete;
   CudaStagingRing& operator=(const CudaStagingRing&) = delete;
 
-  Batch host_batch(int slot, int64_t n) override {
+  Batch host_batch(int slot, int64_t, int64_t n) override {
     std::unique_ptr<Slot>& place = slots_[static_cast<size_t>(slot)];
     if (place == nullptr) place = std::make_unique<Slot>(device_, layout_.bytes);
     const std::shared_ptr<Storage>& memory = slot_of(slot).memory;
@@ -125,7 +125,8 @@ class CudaStagingRing : public StagingRing {
     batch.labels.storage()->record_use(stream);
     if (!bytes_only_) return batch;
     slot.draws.record_use(stream);
-    batch.images = augmented(batch.images, slot.draws, stream);
+    batch.images =
+        augment_->run(batch.images.data<uint8_t>(), nullptr, slot.draws, batch.size(), stream);
     slot.draws = {};
     return batch;
   }
@@ -158,34 +159,6 @@ class CudaStagingRing : public StagingRing {
     memory::copy(there, device_, here, Device::cpu(), bytes, /*wait=*/false);
   }
 
-  /// The table of normalisation, on the device before anything asks for it.
-  void send_table() {
-    constexpr int64_t kBytes = kImageChannels * 256;
-    const StreamGuard guard(copies_);
-    table_ = Buffer(kBytes * size_of(dtype_), copies_);
-    const void* here = dtype_ == DType::kBFloat16
-                           ? static_cast<const void*>(transform_.table<BFloat16>())
-                           : transform_.table<float>();
-    memory::copy(table_.data(), device_, here, Device::cpu(), table_.bytes());
-  }
-
-  Tensor augmented(const Tensor& planes, const Buffer& draws, StreamRef stream) const {
-    const DeviceGuard guard(device_);
-    Tensor images = Tensor::empty(planes.shape(), dtype_, MemoryFormat::kChannelsLast, device_);
-    table_.record_use(stream);
-    cuda::augment({.out = images.raw_data(),
-                   .planes = planes.data<uint8_t>(),
-                   .table = table_.data(),
-                   .draws = draws.as<AugmentDraw>(),
-                   .n = planes.size(0),
-                   .height = kImageSide,
-                   .width = kImageSide,
-                   .cutout = transform_.options().cutout,
-                   .dtype = dtype_},
-                  stream);
-    return images;
-  }
-
   Device device_;
   bool bytes_only_;  // are copied; the device augments
   DType dtype_;
@@ -193,7 +166,7 @@ class CudaStagingRing : public StagingRing {
   const ImageTransform& transform_;
   Layout layout_;
   Stream copies_;
-  Buffer table_;
+  std::optional<DeviceAugment> augment_;      // where the device does it
   std::vector<std::unique_ptr<Slot>> slots_;  // as many as there may be; none before its first use
 };
 

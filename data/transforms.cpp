@@ -93,29 +93,19 @@ const BFloat16* ImageTransform::table() const {
   return table_bf16_.data();
 }
 
-AugmentDraw ImageTransform::draw(Rng& rng) const {
-  const auto below = [&](int64_t bound) {
-    return static_cast<int32_t>(rng.next_below(static_cast<uint32_t>(bound)));
-  };
-  const auto pad = static_cast<int32_t>(options_.crop_padding);
-  AugmentDraw draw;
-  if (pad > 0) {
-    draw.down = below(2 * pad + 1) - pad;
-    draw.right = below(2 * pad + 1) - pad;
-  }
-  draw.flip = options_.flip && (rng.next() >> 31) != 0;
-  if (options_.cutout > 0) {
-    draw.cut_row = below(kImageSide);
-    draw.cut_column = below(kImageSide);
-  }
-  return draw;
+AugmentRanges ImageTransform::ranges() const {
+  return {.padding = static_cast<int32_t>(options_.crop_padding),
+          .flip = options_.flip,
+          .side = options_.cutout > 0 ? static_cast<int32_t>(kImageSide) : 0};
 }
+
+AugmentDraw ImageTransform::draw(Rng& rng) const { return draw_augment(ranges(), rng); }
 
 template <class T>
 void ImageTransform::apply(const uint8_t* planes, Rng& rng, T* out) const {
   const AugmentDraw draw = this->draw(rng);
   const T* values = table<T>();
-  const Columns columns = columns_of(draw.right, draw.flip);
+  const Columns columns = columns_of(draw.right, draw.flip != 0);
   const std::array<T, 3> black = {values[0], values[kTableSize], values[2 * kTableSize]};
   for (int64_t y = 0; y < kImageSide; ++y) {
     T* out_row = out + y * kImageSide * kImageChannels;
@@ -126,7 +116,7 @@ void ImageTransform::apply(const uint8_t* planes, Rng& rng, T* out) const {
     }
     const uint8_t* row = planes + from * kImageSide;
     fill(out_row, 0, columns.begin, black);
-    if (draw.flip) {
+    if (draw.flip != 0) {
       copy_columns<-1>(row, values, columns, out_row);
     } else {
       copy_columns<1>(row, values, columns, out_row);

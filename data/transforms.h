@@ -6,7 +6,7 @@
 
 #include "heddle/core/rng.h"
 #include "heddle/data/dataset.h"
-#include "heddle/kernels/augment.h"
+#include "heddle/kernels/augment_draws.h"
 
 namespace heddle {
 
@@ -42,6 +42,9 @@ class ImageTransform {
   explicit ImageTransform(const TransformOptions& options = {});
 
   const TransformOptions& options() const { return options_; }
+
+  /// What is drawn for each picture.
+  AugmentRanges ranges() const;
 
   /// The draws of one picture: crop row, crop column, flip, cutout row, cutout column, those that
   /// are in use.

@@ -16,7 +16,8 @@ void augment_picture(const AugmentArgs& args, int64_t picture) {
   const AugmentDraw& draw = args.draws[picture];
   const T* table = static_cast<const T*>(args.table);
   const int64_t pixels = args.height * args.width;
-  const uint8_t* planes = args.planes + picture * kChannels * pixels;
+  const int64_t source = args.indices == nullptr ? picture : args.indices[picture];
+  const uint8_t* planes = args.planes + source * kChannels * pixels;
   T* out = static_cast<T*>(args.out) + picture * kChannels * pixels;
   for (int64_t pixel = 0; pixel < pixels; ++pixel) {
     const int64_t y = pixel / args.width;

@@ -20,6 +20,7 @@ constexpr int kThreads = 256;
 struct Pictures {
   const uint8_t* planes;
   const AugmentDraw* draws;
+  const int64_t* indices;
   int64_t n_pixels;  // of all pictures
   Divisor pixels, width;
   int64_t cutout;
@@ -40,7 +41,8 @@ __global__ void __launch_bounds__(kThreads)
     const AugmentDraw draw = pictures.draws[picture];
     const bool cut = is_cut(draw, pictures.cutout, y, x);
     const int64_t from = source_of(draw, pixels / width, width, y, x);
-    const uint8_t* planes = pictures.planes + picture * kChannels * pixels;
+    const int64_t source = pictures.indices == nullptr ? picture : pictures.indices[picture];
+    const uint8_t* planes = pictures.planes + source * kChannels * pixels;
     for (int c = 0; c < kChannels; ++c) {
       const int byte = from < 0 ? 0 : planes[c * pixels + from];
       values[thread * kChannels + c] = cut ? from_float<T>(0.0F) : table[c * kBytes + byte];
@@ -56,7 +58,7 @@ template <class T>
 void launch_augment(const AugmentArgs& args, StreamRef stream) {
   const int64_t pixels = args.height * args.width;
   if (args.n * pixels == 0) return;
-  const Pictures pictures{args.planes,     args.draws,          args.n * pixels,
+  const Pictures pictures{args.planes,     args.draws,          args.indices, args.n * pixels,
                           Divisor(pixels), Divisor(args.width), args.cutout};
   launch("augment_pixel_per_thread_kernel", augment_pixel_per_thread_kernel<T>,
          {.grid = grid_for(args.n * pixels, kThreads), .block = kThreads}, stream, pictures,

@@ -18,7 +18,7 @@ HEDDLE_INLINE bool is_cut(const AugmentDraw& draw, int64_t side, int64_t y, int6
 HEDDLE_INLINE int64_t source_of(const AugmentDraw& draw, int64_t height, int64_t width, int64_t y,
                                 int64_t x) {
   const int64_t row = y + draw.down;
-  const int64_t column = (draw.flip ? width - 1 - x : x) + draw.right;
+  const int64_t column = (draw.flip != 0 ? width - 1 - x : x) + draw.right;
   if (row < 0 || row >= height || column < 0 || column >= width) return -1;
   return row * width + column;
 }

@@ -13,7 +13,7 @@ class HostSlots : public detail::StagingRing {
   HostSlots(const LoaderOptions& options, const ImageTransform& transform, int n_slots)
       : options_(options), transform_(transform), slots_(static_cast<size_t>(n_slots)) {}
 
-  Batch host_batch(int index, int64_t n) override {
+  Batch host_batch(int index, int64_t, int64_t n) override {
     Slot& slot = slots_[static_cast<size_t>(index)];
     if (slot.draws.empty()) slot = new_slot();
     Batch batch;

@@ -27,13 +27,18 @@ TransformOptions transform_of(const std::string& augment) {
   return transform;
 }
 
+Staging staging_of(const std::string& name) {
+  if (name == "resident") return Staging::kResident;
+  return name == "float" ? Staging::kFloat : Staging::kUint8;
+}
+
 LoaderOptions loader_options(const Options& options) {
   return {.batch_size = options.batch_size,
           .workers = workers_of(options),
           .device = device_of(options),
           .seed = static_cast<uint64_t>(options.seed),
           .limit = options.limit,
-          .staging = options.staging == "float" ? Staging::kFloat : Staging::kUint8};
+          .staging = staging_of(options.staging)};
 }
 
 std::shared_ptr<const ImageDataset> generated(Split split, int64_t full_size,

@@ -54,9 +54,9 @@ void declare_data(apps::FlagSet& flags, Options& o) {
              "Threads that prepare batches; 0: the training thread does; auto: as many as it takes "
              "not to wait. Never changes results",
              check_workers);
-  flags.choice("--staging", &o.staging, {"uint8", "float"},
-               "What is copied to a CUDA device: bytes, which it augments, or prepared pictures. "
-               "Never changes results");
+  flags.choice("--staging", &o.staging, {"uint8", "float", "resident"},
+               "What is copied to a CUDA device: bytes, which it augments, prepared pictures, or "
+               "all data once, at the start. Never changes results");
 }
 
 void declare_model(apps::FlagSet& flags, Options& o) {
@@ -152,6 +152,8 @@ void need_only_with(const apps::FlagSet& flags, std::initializer_list<const char
     need(active || !flags.given(name), fmt::format("{} means something only with {}", name, with));
 }
 
+bool on_cuda(const Options& o) { return device_of(o).type == DeviceType::kCuda; }
+
 /// Steps of one CUDA device, whole.
 bool can_graph(const Options& o) {
   const std::vector<Device> devices = parse_devices(o.devices);
@@ -160,6 +162,8 @@ bool can_graph(const Options& o) {
 
 void check_training(const apps::FlagSet& flags, const Options& o) {
   const bool sgd = o.optimizer == "sgd";
+  need(o.staging != "resident" || on_cuda(o),
+       fmt::format("--staging resident needs CUDA devices, --devices is {}", o.devices));
   need_only_with(flags, {"--momentum", "--nesterov"}, sgd, "--optimizer sgd");
   need_only_with(flags, {"--beta1", "--beta2", "--eps"}, !sgd, "--optimizer adam or adamw");
   need(!o.nesterov || o.momentum > 0, "--nesterov needs --momentum greater than 0");

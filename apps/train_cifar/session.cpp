@@ -114,7 +114,7 @@ int evaluate_only(const Session& s, Module& model, const DataSets& data) {
 
 int train(Session& s, Module& model, const DataSets& data, RunRecord record) {
   const Options& o = s.options;
-  const int64_t steps_per_epoch = train_loader(data, o).size();
+  const int64_t steps_per_epoch = (data.train_size(o) + o.batch_size - 1) / o.batch_size;
   check_position(s, steps_per_epoch);
   const Schedule schedule = make_schedule(o, steps_per_epoch);
   const std::unique_ptr<Optimizer> optimizer = make_optimizer(o, model);

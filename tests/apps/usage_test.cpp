@@ -72,6 +72,9 @@ TEST_CASE("unknown words are refused with the known ones") {
   check_refused({{"--schedule", "poly"}, {"--schedule", "\"poly\"", "constant, step, cosine"}});
   check_refused({{"--augment", "mix"}, {"--augment", "\"mix\"", "none, flip, crop_flip"}});
   check_refused({{"--graph", "on"}, {"--graph on needs one CUDA device", "--devices is cpu"}});
+  check_refused({{"--staging", "disk"}, {"--staging", "\"disk\"", "uint8, float, resident"}});
+  check_refused(
+      {{"--staging", "resident"}, {"--staging resident needs CUDA devices", "--devices is cpu"}});
   check_refused({{"--provider", "gpu"}, {"--provider", "\"gpu\"", "auto, native, vendor"}});
   check_refused({{"--precision", "int8"}, {"--precision", "\"int8\"", "fp32, bf16, fp16"}});
 }

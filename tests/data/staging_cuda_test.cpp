@@ -5,11 +5,13 @@
 #include "heddle/data/loader.h"
 #include "heddle/data/synthetic.h"
 #include "heddle/tests/support/catch.h"
+#include "heddle/tests/support/device.h"
 
 namespace heddle {
 namespace {
 
 const Device kFirst{DeviceType::kCuda, 0};
+constexpr Staging kStagings[] = {Staging::kUint8, Staging::kFloat, Staging::kResident};
 
 LoaderOptions augmenting(Device device, Staging staging, int workers, int prefetch) {
   return {.batch_size = 5,
@@ -82,10 +84,16 @@ class FailingPictures : public ImageDataset {
   }
 };
 
+class Numbers : public Dataset {
+ public:
+  int64_t size() const override { return 7; }
+  Sample get(int64_t) const override { return {Tensor::from<float>({0.0F}, {1}), 0}; }
+};
+
 TEST_CASE("staging: the CPU's bits, for any staging, workers and slots (DL-4)", "[device]") {
   Loader on_cpu(pictures(), augmenting(Device::cpu(), Staging::kUint8, 0, 0));
   const std::vector<Contents> expected = epochs(on_cpu);
-  for (const Staging staging : {Staging::kUint8, Staging::kFloat}) {
+  for (const Staging staging : kStagings) {
     for (const int workers : {0, 1, 3}) {
       for (const int prefetch : {0, 1, 2, 5}) {
         INFO("staging " << static_cast<int>(staging) << ", " << workers << " workers, prefetch "
@@ -103,7 +111,7 @@ TEST_CASE("staging: bfloat16 pictures", "[device]") {
   Loader on_cpu(pictures(), options);
   const std::vector<Contents> expected = epochs(on_cpu);
   options.device = kFirst;
-  for (const Staging staging : {Staging::kUint8, Staging::kFloat}) {
+  for (const Staging staging : kStagings) {
     options.staging = staging;
     Loader loader(pictures(), options);
     for (const Batch& batch : loader) REQUIRE(batch.images.dtype() == DType::kBFloat16);
@@ -118,7 +126,7 @@ TEST_CASE("staging: each lane's device gets its own rows (DL-4)", "[device]") {
   std::vector<Device> cards;
   for (const Device device : Device::all())
     if (device.type == DeviceType::kCuda) cards.push_back(device);
-  for (const Staging staging : {Staging::kUint8, Staging::kFloat}) {
+  for (const Staging staging : kStagings) {
     for (const int workers : {0, 2}) {
       for (const bool uneven : {false, true}) {
         LoaderOptions options = augmenting(Device::cpu(), staging, workers, 0);
@@ -159,28 +167,84 @@ TEST_CASE("staging: a worker's exception comes with its batch, and the loader go
 TEST_CASE("staging: leaving early, two walks at once, and continuing from a position", "[device]") {
   Loader on_cpu(pictures(), augmenting(Device::cpu(), Staging::kUint8, 0, 0));
   const std::vector<Contents> expected = epochs(on_cpu);
-  Loader loader(pictures(), augmenting(kFirst, Staging::kUint8, 2, 0));
-  for (const Batch& batch : loader)
-    if (batch.position == 1) break;
-  loader.set_position({0, 0});
-  LoaderIterator first = loader.begin();
-  LoaderIterator second = loader.begin();
-  for (size_t k = 0; k < 5; ++k, ++first, ++second) {
-    REQUIRE(contents(*first) == expected[k]);
-    REQUIRE(contents(*second) == expected[5 + k]);
+  for (const Staging staging : kStagings) {
+    Loader loader(pictures(), augmenting(kFirst, staging, 2, 0));
+    for (const Batch& batch : loader)
+      if (batch.position == 1) break;
+    loader.set_position({0, 0});
+    LoaderIterator first = loader.begin();
+    LoaderIterator second = loader.begin();
+    for (size_t k = 0; k < 5; ++k, ++first, ++second) {
+      REQUIRE(contents(*first) == expected[k]);
+      REQUIRE(contents(*second) == expected[5 + k]);
+    }
+    loader.set_position({1, 3});
+    REQUIRE(contents(*loader.begin()) == expected[8]);
   }
-  loader.set_position({1, 3});
-  REQUIRE(contents(*loader.begin()) == expected[8]);
 }
 
 TEST_CASE("staging: a batch outlives its loader", "[device]") {
-  Batch kept;
-  {
-    Loader loader(pictures(), augmenting(kFirst, Staging::kFloat, 1, 0));
-    kept = *loader.begin();
-  }
   Loader on_cpu(pictures(), augmenting(Device::cpu(), Staging::kUint8, 0, 0));
-  REQUIRE(contents(kept) == contents(*on_cpu.begin()));
+  for (const Staging staging : {Staging::kFloat, Staging::kResident}) {
+    Batch kept;
+    {
+      Loader loader(pictures(), augmenting(kFirst, staging, 1, 0));
+      kept = *loader.begin();
+    }
+    on_cpu.set_position({0, 0});
+    REQUIRE(contents(kept) == contents(*on_cpu.begin()));
+  }
+}
+
+TEST_CASE("staging: a resident set in order, limited, without its last batch, on lanes",
+          "[device]") {
+  for (const bool shuffle : {false, true}) {
+    for (const int64_t limit : {0, 12, 100}) {
+      for (const bool drop_last : {false, true}) {
+        LoaderOptions options = augmenting(Device::cpu(), Staging::kUint8, 0, 0);
+        options.shuffle = shuffle;
+        options.limit = limit;
+        options.drop_last = drop_last;
+        Loader on_cpu(pictures(), options);
+        const std::vector<Contents> expected = epochs(on_cpu);
+        options.device = kFirst;
+        options.staging = Staging::kResident;
+        Loader loader(pictures(), options);
+        REQUIRE(epochs(loader) == expected);
+        REQUIRE(loader.in_use().workers == 0);
+        options.device = Device::cpu();
+        options.lanes = {kFirst, kFirst};
+        Loader twice(pictures(), options);
+        REQUIRE(epochs(twice) == expected);
+      }
+    }
+  }
+}
+
+TEST_CASE("staging: a resident set of several chunks", "[device]") {
+  const Synthetic many(Split::kTrain, {.size = 2500});
+  LoaderOptions options{.batch_size = 300, .shuffle = true, .seed = 5, .transform = {.flip = true}};
+  Loader on_cpu(many, options);
+  options.device = kFirst;
+  options.staging = Staging::kResident;
+  Loader loader(many, options);
+  const testing::ChecksOff fast;
+  LoaderIterator expected = on_cpu.begin();
+  for (const Batch& batch : loader) {
+    REQUIRE(contents(batch) == contents(*expected));
+    ++expected;
+  }
+}
+
+TEST_CASE("staging: what cannot be resident is said when the loader is made", "[device]") {
+  const auto make = [](auto data, Device device) {
+    const Loader loader(data, {.device = device, .staging = Staging::kResident});
+  };
+  REQUIRE_THROWS_WITH(make(pictures(), Device::cpu()),
+                      ContainsSubstring("resident pictures need a CUDA device, cpu is none"));
+  REQUIRE_THROWS_WITH(make(Numbers(), kFirst),
+                      ContainsSubstring("resident staging is for datasets of pictures"));
+  REQUIRE_THROWS_WITH(make(FailingPictures(), kFirst), ContainsSubstring("bad item 17"));
 }
 
 }  // namespace

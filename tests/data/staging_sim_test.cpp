@@ -17,6 +17,7 @@ namespace {
 const Device kFirst{DeviceType::kCuda, 0};
 constexpr int64_t kBatchSize = 2;
 constexpr int64_t kBatches = 64;
+constexpr Staging kStagings[] = {Staging::kUint8, Staging::kFloat, Staging::kResident};
 
 /// Picture i has the bytes i / kBatchSize, label that modulo 10: batch k is k all over.
 class Stripes : public ImageDataset {
@@ -98,7 +99,7 @@ void under_schedules(uint64_t n_seeds, const Body& body) {
 void check_schedules(uint64_t n_seeds, int64_t n_batches) {
   under_schedules(n_seeds, [&] {
     const cudasim::ExpectOrderFindings expected;
-    for (const Staging staging : {Staging::kUint8, Staging::kFloat})
+    for (const Staging staging : kStagings)
       for (const int workers : {0, 2}) REQUIRE(n_wrong(staging, workers, n_batches) == 0);
     REQUIRE(expected.found().empty());
   });
@@ -139,8 +140,7 @@ int64_t n_wrong_let_go(Staging staging) {
 TEST_CASE("DL-5: a batch that is let go of lives until it is read", "[device][sim][staging]") {
   under_schedules(5, [] {
     const cudasim::ExpectOrderFindings expected;
-    for (const Staging staging : {Staging::kUint8, Staging::kFloat})
-      REQUIRE(n_wrong_let_go(staging) == 0);
+    for (const Staging staging : kStagings) REQUIRE(n_wrong_let_go(staging) == 0);
     REQUIRE(expected.found().empty());
   });
 }
@@ -165,8 +165,7 @@ int64_t n_wrong_in_lanes(Staging staging, int workers) {
 TEST_CASE("DL-5: lanes of several devices under every schedule", "[device][sim][staging]") {
   under_schedules(5, [] {
     const cudasim::ExpectOrderFindings expected;
-    for (const Staging staging : {Staging::kUint8, Staging::kFloat})
-      REQUIRE(n_wrong_in_lanes(staging, 2) == 0);
+    for (const Staging staging : kStagings) REQUIRE(n_wrong_in_lanes(staging, 2) == 0);
     REQUIRE(expected.found().empty());
   });
 }
@@ -179,7 +178,7 @@ std::vector<cudasim::OrderFinding> refill(bool waiting) {
   const std::unique_ptr<detail::StagingRing> ring =
       detail::make_staging_ring(options, transform, 1);
   for (int64_t k = 0; k < 2; ++k) {
-    Batch batch = ring->host_batch(0, kBatchSize);
+    Batch batch = ring->host_batch(0, k * kBatchSize, kBatchSize);
     batch.indices = {k * kBatchSize, k * kBatchSize + 1};
     if (waiting || k == 0) {
       ring->wait(0);
@@ -200,6 +199,39 @@ TEST_CASE("DL-5: one slot is enough with its wait, and without it that is found"
   const std::vector<cudasim::OrderFinding> found = refill(false);
   REQUIRE(!found.empty());
   REQUIRE(found[0].fault == cudasim::OrderFault::kMissingWait);
+}
+
+TEST_CASE("staging: a loader that goes while a stream of the caller's has its batch to make",
+          "[device][sim][staging]") {
+  under_schedules(5, [] {
+    const cudasim::ExpectOrderFindings expected;
+    for (const Staging staging : kStagings) {
+      const Stream stream(kFirst);
+      const StreamGuard guard(stream);
+      Batch kept;
+      {
+        Loader loader(stripes(), plain(staging, 0));
+        kept = *loader.begin();
+      }
+      REQUIRE(is_batch(kept, 0));
+    }
+    REQUIRE(expected.found().empty());
+  });
+}
+
+TEST_CASE("staging: a resident set that does not fit is refused with what is asked and free",
+          "[device][sim][staging]") {
+  constexpr size_t kSetBytes = kBatches * kBatchSize * (kImageBytes + 8);
+  const auto make = [] { Loader loader(stripes(), plain(Staging::kResident, 0)); };
+  synchronize(kFirst);
+  memory::release_cached(kFirst);
+  const auto in_use = static_cast<size_t>(memory::stats(kFirst).held);
+  cudasim::set_memory_limit(0, in_use + 2 * kSetBytes - 2);
+  REQUIRE_THROWS_WITH(make(), ContainsSubstring("loader: 128 resident pictures are 0.4 MiB, cuda:0 "
+                                                "has 0.8 MiB free, of which half is for the "
+                                                "network: use fewer pictures, or staging uint8"));
+  cudasim::set_memory_limit(0, size_t{40} << 30);
+  make();
 }
 
 TEST_CASE("staging: a device that failed ends the walk with its error", "[device][sim][staging]") {

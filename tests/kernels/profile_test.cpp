@@ -208,8 +208,19 @@ TEST_CASE("optimizer steps and finite checks move each sector once", "[profile]"
   }
 }
 
+/// Of a kernel that reads the bytes of pictures: a warp's are one sector.
+void check_bytes_once(const cudasim::KernelProfile& kernel) {
+  cudasim::AccessCounts bytes;
+  for (const cudasim::LineProfile& line : kernel.lines)
+    if (line.access == cudasim::AccessClass::kGlobalLoad && line.counts.bytes == line.counts.lanes)
+      bytes += line.counts;
+  CHECK(bytes.requests > 0);
+  CHECK(bytes.sectors == bytes.requests);
+}
+
 /// Its table is looked up byte by byte, and stays in the first-level cache: not counted here.
-TEST_CASE("augmentation writes each sector once", "[profile]") {
+TEST_CASE("augmentation writes each sector and reads each byte once, out of a set too",
+          "[profile]") {
   constexpr int64_t kPictures = 8;
   for (const DType dtype : device_floats()) {
     Mirror planes(DType::kUInt8, {kPictures, 3, 32, 32}), table(dtype, {3, 256});
@@ -219,16 +230,22 @@ TEST_CASE("augmentation writes each sector once", "[profile]") {
     table.fill_random(10);
     for (int64_t i = 0; i < kPictures; ++i) draws.host_as<AugmentDraw>()[i] = {};
     draws.upload();
+    Mirror order(DType::kInt64, {kPictures});
+    order.fill([](int64_t i) { return static_cast<double>((i * 3 + 1) % kPictures); });
     CAPTURE(name_of(dtype));
-    const cudasim::Profile profile;
-    cuda::augment({out.device_data(), planes.device_as<uint8_t>(), table.device_data(),
-                   draws.device_as<AugmentDraw>(), kPictures, 32, 32, 0, dtype},
-                  test_stream());
-    HEDDLE_CUDA_CHECK(cudaStreamSynchronize(test_stream().get()));
-    const cudasim::KernelProfile kernel = profile.kernel("augment_pixel_per_thread");
-    REQUIRE(kernel.launches == 1);
-    CHECK(kernel.written_sectors > 0);
-    CHECK(kernel.store_excess() <= kMostExcess);
+    for (const bool gathered : {false, true}) {
+      const cudasim::Profile profile;
+      cuda::augment({out.device_data(), planes.device_as<uint8_t>(), table.device_data(),
+                     draws.device_as<AugmentDraw>(), kPictures, 32, 32, 0, dtype,
+                     gathered ? order.device_as<int64_t>() : nullptr},
+                    test_stream());
+      HEDDLE_CUDA_CHECK(cudaStreamSynchronize(test_stream().get()));
+      const cudasim::KernelProfile kernel = profile.kernel("augment_pixel_per_thread");
+      REQUIRE(kernel.launches == 1);
+      CHECK(kernel.written_sectors > 0);
+      CHECK(kernel.store_excess() <= kMostExcess);
+      check_bytes_once(kernel);
+    }
   }
 }
 
