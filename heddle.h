@@ -75,6 +75,8 @@
 #include "heddle/parallel/data_parallel.h"
 #include "heddle/parallel/exchange.h"
 #include "heddle/parallel/exchange_plan.h"
+#include "heddle/parallel/exchange_traffic.h"
+#include "heddle/parallel/fingerprint.h"
 #include "heddle/parallel/gather.h"
 #include "heddle/parallel/links.h"
 #include "heddle/parallel/replicated_optimizer.h"

@@ -34,7 +34,19 @@ Tensor rows_of(const Tensor& x, Range rows, Device device) {
 
 ExchangeKind exchange_of(const DataParallelOptions& options, const std::vector<Device>& devices) {
   if (options.exchange) return *options.exchange;
-  return choose_exchange(Links::measure(devices), options.bucket_bytes / size_of(DType::kFloat32));
+  return choose_exchange(options.links ? *options.links : Links::measure(devices),
+                         options.bucket_bytes / size_of(DType::kFloat32));
+}
+
+std::vector<int64_t> checked_split(const DataParallelOptions& options, size_t n_devices) {
+  if (options.split.empty()) return {};
+  HEDDLE_CHECK(options.split.size() == n_devices,
+               "DataParallel: a split of {} parts, expected {}, one a device", options.split.size(),
+               n_devices);
+  HEDDLE_CHECK(options.shards == 0 || options.shards == static_cast<int64_t>(n_devices),
+               "DataParallel: a split with {} shards, expected one a device", options.shards);
+  (void)ShardPlan(0, options.split);  // checks them
+  return options.split;
 }
 
 int64_t checked_rows(const Tensor& x) {
@@ -55,12 +67,17 @@ struct DataParallel::State {
   State(Module& model, const ModelFactory& make, const std::vector<Device>& devices,
         const DataParallelOptions& options)
       : n_shards(options.shards > 0 ? options.shards : static_cast<int64_t>(devices.size())),
+        split(checked_split(options, devices.size())),
         exchange(exchange_of(options, devices)),
-        replicas(model, make, devices, exchange, options.bucket_bytes),
+        replicas(model, make, devices, exchange, options.links.value_or(Links::of(devices)),
+                 options.bucket_bytes),
         lanes(devices) {}
 
   Device device(int lane) const { return lanes.devices()[static_cast<size_t>(lane)]; }
 
+  ShardPlan plan(int64_t n_rows) const {
+    return split.empty() ? ShardPlan(n_rows, n_shards, lanes.size()) : ShardPlan(n_rows, split);
+  }
   Pass begin_forward(int64_t n_rows);
   Tensor forward_shard(Pass& pass, int lane, int64_t shard, const Tensor& x);
   /// Calls body(shard) for the shards of a lane.
@@ -78,6 +95,7 @@ struct DataParallel::State {
   Tensor backward(Pass& pass, const Tensor& gradient, bool wants_dx);
 
   int64_t n_shards;
+  std::vector<int64_t> split;
   int64_t step = 0;  // of the next forward
   ExchangeKind exchange;
   Replicas replicas;
@@ -118,8 +136,10 @@ std::vector<Tensor> DataParallel::State::cut(const std::vector<BatchPart>& parts
 
 Pass DataParallel::State::begin_forward(int64_t n_rows) {
   replicas.refresh();
-  const auto n = static_cast<size_t>(std::min(n_shards, n_rows));
-  Pass pass{.plan = ShardPlan(n_rows, n_shards, lanes.size()),
+  const ShardPlan plan = this->plan(n_rows);
+  const auto n = static_cast<size_t>(
+      std::count_if(plan.shards.begin(), plan.shards.end(), [](Range r) { return r.size > 0; }));
+  Pass pass{.plan = plan,
             .moves_buffers = replicas.model(0).is_training() && n_shards > 1,
             .step = step,
             .inputs = std::vector<Tensor>(n),
@@ -218,7 +238,7 @@ DataParallel::Result DataParallel::forward_backward(const std::vector<BatchPart>
 }
 
 std::vector<int64_t> DataParallel::rows_by_device(int64_t n) const {
-  const ShardPlan plan(n, state_->n_shards, size());
+  const ShardPlan plan = state_->plan(n);
   std::vector<int64_t> rows;
   for (const Range& run : plan.devices) {
     rows.push_back(0);
@@ -265,6 +285,7 @@ int DataParallel::size() const { return state_->lanes.size(); }
 int64_t DataParallel::shards() const { return state_->n_shards; }
 ExchangeKind DataParallel::exchange() const { return state_->exchange; }
 const std::vector<Device>& DataParallel::devices() const { return state_->lanes.devices(); }
+ExchangeTraffic DataParallel::traffic() const { return state_->replicas.traffic(); }
 Module& DataParallel::replica(int index) { return state_->replicas.model(index); }
 std::vector<Tensor> DataParallel::parameters() const {
   return state_->replicas.model(0).parameters();

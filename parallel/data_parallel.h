@@ -9,14 +9,20 @@
 #include "heddle/data/loader.h"
 #include "heddle/nn/module.h"
 #include "heddle/parallel/exchange_plan.h"
+#include "heddle/parallel/exchange_traffic.h"
 
 namespace heddle {
 
 struct DataParallelOptions {
   int64_t shards = 0;  ///< Parts that each batch is cut into; 0: one a device.
+  /// Each device's part of a batch in proportion to these, for devices that differ in speed. Empty:
+  /// even parts. Only with one shard a device.
+  std::vector<int64_t> split;
   /// None: the fastest over the links measured, of those that add in tree order. kRing does not:
   /// with it the number of devices changes the bits, whatever the shards.
   std::optional<ExchangeKind> exchange;
+  /// None: what the devices have. A pair that lacks peer access here goes through the host.
+  std::optional<Links> links;
   int64_t bucket_bytes = 4 << 20;  ///< Gradients are exchanged in buckets of at least this size.
 };
 
@@ -35,14 +41,14 @@ using LossFunction = std::function<Tensor(const Tensor& output, const Tensor& la
 /// moved (by an optimizer of PyTorch's kind, or load_state), the next call hands them round first.
 /// `cpu` may be given several times: replicas that share the processor's threads out.
 ///
-/// Each batch is cut into shards, as evenly as can be, and each device has a run of them; where
-/// there are fewer samples than shards, the last ones are left out. Batch-norm normalises a shard;
-/// running statistics become the average over shards, weighted by samples, on all replicas. Dropout
-/// draws by the row in the whole batch.
-/// Numerics: with the same number of shards, 1, 2, 4 and 8 devices of one kind give the same bits.
-/// Errors: those of a replica, its device named first, once all others have ended; the model is as
-/// before the call, but for its running statistics. Devices of different kinds, or one CUDA device
-/// twice; parameters that are not float32.
+/// Each batch is cut into shards, as evenly as can be unless a split is given, and each device has
+/// a run of them; where there are fewer samples than shards, the last ones are left out. Batch-norm
+/// normalises a shard; running statistics become the average over shards, weighted by samples, on
+/// all replicas. Dropout draws by the row in the whole batch. Numerics: with the same number of
+/// shards, 1, 2, 4 and 8 devices of one kind give the same bits. Errors: those of a replica, its
+/// device named first, once all others have ended; the model is as before the call, but for its
+/// running statistics. Devices of different kinds, or one CUDA device twice; parameters that are
+/// not float32.
 class DataParallel {
  public:
   using ModelFactory = std::function<std::unique_ptr<Module>()>;
@@ -82,6 +88,8 @@ class DataParallel {
   int64_t shards() const;
   ExchangeKind exchange() const;  ///< As given or chosen.
   const std::vector<Device>& devices() const;
+  /// What exchanges of gradients and buffers have carried since it was made.
+  ExchangeTraffic traffic() const;
   Module& module() { return replica(0); }
   Module& replica(int index);
   std::vector<Tensor> parameters() const;  ///< Of replica 0.

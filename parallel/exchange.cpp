@@ -66,6 +66,7 @@ Exchange::Exchange(ExchangeKind kind, std::vector<Device> devices, const Links& 
                      std::count(devices_.begin(), devices_.end(), devices_[i]) == 1,
                  "exchange: {} is given more than once", devices_[i].to_string());
   }
+  traffic_ = ExchangeTraffic(n);
   runner_ = make_runner(devices_, links);
 }
 
@@ -99,11 +100,21 @@ const ExchangePlan& Exchange::plan_for(int64_t elements) {
   return plans_.back();
 }
 
+void Exchange::note_traffic(const ExchangePlan& plan) {
+  ++traffic_.calls;
+  traffic_.elements += plan.elements;
+  for (const ExchangePhase& phase : plan.phases)
+    for (const Transfer& transfer : phase.transfers)
+      traffic_.bytes[static_cast<size_t>(transfer.from)][static_cast<size_t>(transfer.to)] +=
+          transfer.count * size_of(DType::kFloat32);
+}
+
 void Exchange::all_reduce(std::span<Tensor> flats, std::span<const StreamRef> streams) {
   check(flats, streams);
   const ExchangePlan& plan = plan_for(flats[0].numel());
   if (plan.phases.empty()) return;
   runner_->run(plan, flats, streams);
+  note_traffic(plan);
   for (const Tensor& flat : flats) flat.bump_version();
 }
 

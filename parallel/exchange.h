@@ -7,6 +7,7 @@
 #include "heddle/core/stream.h"
 #include "heddle/core/tensor.h"
 #include "heddle/parallel/exchange_plan.h"
+#include "heddle/parallel/exchange_traffic.h"
 
 namespace heddle {
 
@@ -26,6 +27,7 @@ class Exchange {
 
   ExchangeKind kind() const { return kind_; }
   const std::vector<Device>& devices() const { return devices_; }
+  const ExchangeTraffic& traffic() const { return traffic_; }
 
   /// flats[d] is a flat contiguous float32 tensor on device d, of one length, that streams[d] may
   /// use. All is queued on these streams when it returns (on the CPU, where they are StreamRef{}:
@@ -36,10 +38,12 @@ class Exchange {
  private:
   void check(std::span<Tensor> flats, std::span<const StreamRef> streams) const;
   const ExchangePlan& plan_for(int64_t elements);
+  void note_traffic(const ExchangePlan& plan);
 
   ExchangeKind kind_;
   std::vector<Device> devices_;
   std::vector<ExchangePlan> plans_;  // one a length that was seen: buckets repeat
+  ExchangeTraffic traffic_;
   std::unique_ptr<ExchangeRunner> runner_;
 };
 

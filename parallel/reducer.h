@@ -40,6 +40,7 @@ class Reducer {
   bool was_put(int bucket, int place) const;
   /// The sum of tensor `place` on a lane's device, good until the next begin().
   Tensor sum(int lane, int bucket, int place) const;
+  const ExchangeTraffic& traffic() const { return exchange_.traffic(); }
 
  private:
   struct LaneBucket;

@@ -1,34 +1,13 @@
 #include "heddle/parallel/replicas.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "heddle/core/tape.h"
 #include "heddle/nn/ops.h"
-#include "heddle/parallel/links.h"
+#include "heddle/parallel/fingerprint.h"
 
 namespace heddle {
-namespace {
-
-/// FNV-1a over words of eight bytes.
-uint64_t hash_of(const Tensor& tensor) {
-  const NoGradGuard no_grad;
-  const Tensor host = to(tensor.detach(), Device::cpu());
-  const auto* bytes = static_cast<const unsigned char*>(host.raw_data());
-  const int64_t n = host.numel() * size_of(host.dtype());
-  uint64_t hash = 0xCBF29CE484222325U;
-  for (int64_t i = 0; i < n; i += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, bytes + i, static_cast<size_t>(std::min<int64_t>(8, n - i)));
-    hash = (hash ^ word) * 0x100000001B3U;
-    hash ^= hash >> 29;
-  }
-  return hash;
-}
-
-}  // namespace
-
 /// What the parameters' hooks hold on to: they live as long as the model, which may be longer than
 /// the replicas do.
 struct Replicas::Hooks {
@@ -36,9 +15,9 @@ struct Replicas::Hooks {
 };
 
 Replicas::Replicas(Module& model, const ModelFactory& make, const std::vector<Device>& devices,
-                   ExchangeKind kind, int64_t bucket_bytes)
-    : gradients_(devices, Exchange(kind, devices, Links::of(devices))),
-      buffers_(devices, Exchange(kind, devices, Links::of(devices))),
+                   ExchangeKind kind, const Links& links, int64_t bucket_bytes)
+    : gradients_(devices, Exchange(kind, devices, links)),
+      buffers_(devices, Exchange(kind, devices, links)),
       hooks_(std::make_shared<Hooks>(Hooks{this})) {
   models_.push_back(&model);
   for (size_t i = 1; i < devices.size(); ++i) models_.push_back(copies_.emplace_back(make()).get());
@@ -225,11 +204,16 @@ void Replicas::finish_buffers() {
   }
 }
 
+ExchangeTraffic Replicas::traffic() const {
+  ExchangeTraffic both = gradients_.traffic();
+  return both += buffers_.traffic();
+}
+
 std::vector<uint64_t> Replicas::fingerprints(int lane) const {
   std::vector<uint64_t> result;
   const Lane& mine = lanes_[static_cast<size_t>(lane)];
-  for (const Tensor& parameter : mine.parameters) result.push_back(hash_of(parameter));
-  for (const Tensor& buffer : all_buffers(mine)) result.push_back(hash_of(buffer));
+  for (const Tensor& parameter : mine.parameters) result.push_back(fingerprint(parameter));
+  for (const Tensor& buffer : all_buffers(mine)) result.push_back(fingerprint(buffer));
   return result;
 }
 

@@ -16,7 +16,7 @@ class Replicas {
  public:
   using ModelFactory = std::function<std::unique_ptr<Module>()>;
   Replicas(Module& model, const ModelFactory& make, const std::vector<Device>& devices,
-           ExchangeKind kind, int64_t bucket_bytes);
+           ExchangeKind kind, const Links& links, int64_t bucket_bytes);
 
   int size() const { return static_cast<int>(models_.size()); }
   Module& model(int lane) const { return *models_[static_cast<size_t>(lane)]; }
@@ -48,6 +48,8 @@ class Replicas {
   void end_buffer_shard(int lane, double share);
   void end_buffers(int lane);
   void finish_buffers();  ///< All replicas' buffers are the averages.
+
+  ExchangeTraffic traffic() const;  ///< Of gradients and buffers.
 
   std::vector<uint64_t> fingerprints(int lane) const;  ///< Of each tensor.
   /// Errors: names the first tensor that differs.

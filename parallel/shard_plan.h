@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "heddle/core/split.h"
 
 namespace heddle {
@@ -8,6 +11,9 @@ namespace heddle {
 /// dealt out to devices in runs.
 struct ShardPlan {
   ShardPlan(int64_t n_samples, int64_t n_shards, int64_t n_devices);
+  /// A shard for each device, of sizes in proportion to `weights`, the cuts rounded down. Devices
+  /// that would have none have no shard. Errors: a weight < 0, or their sum not 1 to 2^31.
+  ShardPlan(int64_t n_samples, const std::vector<int64_t>& weights);
 
   int64_t n_samples;
   std::vector<Range> shards;   ///< Rows of the batch. Empty ones come last.

@@ -24,6 +24,56 @@ TEST_CASE("a plan of fewer samples than shards leaves the last devices idle", "[
   CHECK(plan.devices == std::vector<Range>{{0, 3}, {4, 0}});
 }
 
+TEST_CASE("ShardPlan in proportion: cuts rounded down, no shard where nothing is left",
+          "[parallel]") {
+  const ShardPlan exact(7, {4, 0, 1, 2});
+  CHECK(exact.shards == std::vector<Range>{{0, 4}, {4, 1}, {5, 2}});
+  CHECK(exact.devices == std::vector<Range>{{0, 1}, {1, 0}, {1, 1}, {2, 1}});
+  const ShardPlan few(2, {3, 1, 2});
+  CHECK(few.shards == std::vector<Range>{{0, 1}, {1, 1}});
+  CHECK(few.devices == std::vector<Range>{{0, 1}, {1, 0}, {1, 1}});
+  CHECK_THROWS_WITH(ShardPlan(2, {1, -1}), ContainsSubstring("a split with -1"));
+  CHECK_THROWS_WITH(ShardPlan(2, {0, 0}), ContainsSubstring("adds up to 0"));
+}
+
+TEST_CASE("DataParallel: a split that is given weighs replicas by their samples", "[parallel]") {
+  const ProviderScope native(Provider::kNative);
+  manual_seed(1);
+  Net alone, model;
+  model.copy_from(alone);
+  DataParallel parallel(model, on_cpu(4), {.split = {5, 1, 0, 3}});
+  CHECK(parallel.rows_by_device(9) == std::vector<int64_t>{5, 1, 0, 3});
+  for (const int64_t n : {9, 4, 1}) {
+    const Tensor x = randn({n, 6}, Rng(2, RngPurpose::kUser)), labels = some_labels(n);
+    alone.zero_grad();
+    cross_entropy(alone(x), labels).backward();
+    parallel.zero_grad();
+    const auto result = parallel.forward_backward(x, labels, mean_loss);
+    CHECK(result.output.size(0) == n);
+    for (int i = 0; i < parallel.size(); ++i)
+      check_close(gradients(parallel.replica(i)), gradients(alone), 1e-5);
+  }
+  CHECK_THROWS_WITH(DataParallel(model, on_cpu(3), {.split = {1, 1}}),
+                    ContainsSubstring("a split of 2 parts, expected 3"));
+  CHECK_THROWS_WITH(DataParallel(model, on_cpu(2), {.shards = 4, .split = {1, 1}}),
+                    ContainsSubstring("a split with 4 shards"));
+}
+
+TEST_CASE("DataParallel counts what its exchanges carry", "[parallel]") {
+  manual_seed(1);
+  Net model;
+  DataParallel parallel(model, on_cpu(4), {.exchange = ExchangeKind::kDirect});
+  const Tensor x = randn({8, 6}, Rng(2, RngPurpose::kUser)), labels = some_labels(8);
+  for (int step = 0; step < 2; ++step) (void)parallel.forward_backward(x, labels, mean_loss);
+  const ExchangeTraffic traffic = parallel.traffic();
+  CHECK(traffic.calls == 2);
+  int64_t bytes = 0;
+  for (const auto& row : traffic.bytes)
+    for (const int64_t n : row) bytes += n;
+  CHECK(traffic.elements >= 2 * model.parameter_count());
+  CHECK(bytes == 4 * static_cast<int64_t>(least_bytes(4, traffic.elements)));
+}
+
 TEST_CASE("DP-1: batches that replicas do not divide, or that leave some idle", "[parallel]") {
   const ProviderScope native(Provider::kNative);
   manual_seed(1);
