@@ -232,6 +232,10 @@ const char* work_name(Work work) {
       return "update";
     case Work::kWait:
       return "wait";
+    case Work::kExchange:
+      return "exchange";
+    case Work::kDelay:
+      return "injected delay";
   }
   fail("parallel_lab: no work {}", static_cast<int>(work));
 }

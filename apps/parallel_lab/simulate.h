@@ -32,7 +32,7 @@ struct Setup {
   double late_seconds = 0;
 };
 
-enum class Work { kForward, kBackward, kCopy, kHostCopy, kSum, kUpdate, kWait };
+enum class Work { kForward, kBackward, kCopy, kHostCopy, kSum, kUpdate, kWait, kExchange, kDelay };
 
 /// One bar of the timeline.
 struct Span {
