@@ -1,6 +1,7 @@
 #include "heddle/apps/parallel_lab/options.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 
 #include "heddle/apps/parallel_lab/machine.h"

@@ -39,7 +39,7 @@ TEST_CASE("ShardPlan in proportion: cuts rounded down, no shard where nothing is
 TEST_CASE("DataParallel: a split that is given weighs replicas by their samples", "[parallel]") {
   const ProviderScope native(Provider::kNative);
   manual_seed(1);
-  Net alone, model;
+  TwoLayers alone, model;
   model.copy_from(alone);
   DataParallel parallel(model, on_cpu(4), {.split = {5, 1, 0, 3}});
   CHECK(parallel.rows_by_device(9) == std::vector<int64_t>{5, 1, 0, 3});
@@ -61,7 +61,7 @@ TEST_CASE("DataParallel: a split that is given weighs replicas by their samples"
 
 TEST_CASE("DataParallel counts what its exchanges carry", "[parallel]") {
   manual_seed(1);
-  Net model;
+  TwoLayers model;
   DataParallel parallel(model, on_cpu(4), {.exchange = ExchangeKind::kDirect});
   const Tensor x = randn({8, 6}, Rng(2, RngPurpose::kUser)), labels = some_labels(8);
   for (int step = 0; step < 2; ++step) (void)parallel.forward_backward(x, labels, mean_loss);
