@@ -80,10 +80,25 @@ std::shared_ptr<void> map_file(const std::filesystem::path& path, int64_t& bytes
   bytes = status.st_size;
   if (bytes == 0) return nullptr;
   const size_t size = static_cast<size_t>(bytes);
-  void* data = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  // Private and writable: pages that are written to become this process's own, and the file stays
+  // as it is. Unreserved: the rest costs no memory, whatever the size of the file.
+  void* data =
+      mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor, 0);
   if (data == MAP_FAILED)
     fail("safetensors: cannot map {}: {}", path.string(), std::strerror(errno));
   return {data, [size](void* mapped) { munmap(mapped, size); }};
+}
+
+/// An entry's data where they lie, or a copy where another writer did not align them.
+std::shared_ptr<Storage> storage_of(const SafetensorsEntry& entry, char* data,
+                                    const std::shared_ptr<void>& mapping) {
+  char* begin = data + entry.begin;
+  const int64_t bytes = entry.end - entry.begin;
+  if (reinterpret_cast<uintptr_t>(begin) % static_cast<uintptr_t>(size_of(entry.dtype)) == 0)
+    return std::make_shared<Storage>(Device::cpu(), begin, bytes, mapping);
+  auto copy = std::make_shared<Storage>(Device::cpu(), bytes);
+  if (bytes > 0) std::memcpy(copy->data(), begin, static_cast<size_t>(bytes));
+  return copy;
 }
 
 }  // namespace
@@ -92,24 +107,17 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
     : mapping_(map_file(path, bytes_)),
       header_(parse_safetensors(
           {static_cast<const char*>(mapping_.get()), static_cast<size_t>(bytes_)}, path.string())) {
+  for (const SafetensorsEntry& entry : header_.entries)
+    storages_.push_back(
+        storage_of(entry, static_cast<char*>(mapping_.get()) + header_.data_begin, mapping_));
 }
 
 NamedTensors SafetensorsFile::tensors() const {
-  char* data = static_cast<char*>(mapping_.get()) + header_.data_begin;
   NamedTensors result;
-  for (const SafetensorsEntry& entry : header_.entries) {
-    char* begin = data + entry.begin;
-    const int64_t bytes = entry.end - entry.begin;
-    if (reinterpret_cast<uintptr_t>(begin) % static_cast<uintptr_t>(size_of(entry.dtype)) == 0) {
-      auto storage = std::make_shared<Storage>(Device::cpu(), begin, bytes, mapping_);
-      result.emplace_back(entry.name,
-                          Tensor::from_storage(std::move(storage), entry.shape,
-                                               strides_for(entry.shape), 0, entry.dtype));
-    } else {  // other writers need not align
-      Tensor copy = Tensor::empty(entry.shape, entry.dtype);
-      if (bytes > 0) std::memcpy(copy.raw_data(), begin, static_cast<size_t>(bytes));
-      result.emplace_back(entry.name, std::move(copy));
-    }
+  for (size_t i = 0; i < storages_.size(); ++i) {
+    const SafetensorsEntry& entry = header_.entries[i];
+    result.emplace_back(entry.name, Tensor::from_storage(storages_[i], entry.shape,
+                                                         strides_for(entry.shape), 0, entry.dtype));
   }
   return result;
 }

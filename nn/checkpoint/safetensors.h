@@ -33,20 +33,23 @@ struct SafetensorsHeader {
 /// Source: the format's specification, huggingface/safetensors README.
 SafetensorsHeader parse_safetensors(std::string_view bytes, std::string_view source);
 
-/// A safetensors file, mapped into memory. Tensors read from it share the mapping.
+/// A safetensors file, mapped into memory. Tensors read from it share the mapping, which is
+/// private: what is written to them never reaches the file.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);  ///< Errors: as parse_safetensors.
 
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
-  /// All tensors, row-major, over the mapping; writing to them is an error of the program.
+  /// All tensors, row-major, over the mapping (copied where the file does not align them). Every
+  /// call gives the same memory, with one count of writes to it.
   NamedTensors tensors() const;
 
  private:
   int64_t bytes_ = 0;
   std::shared_ptr<void> mapping_;
   SafetensorsHeader header_;
+  std::vector<std::shared_ptr<Storage>> storages_;  // of header_.entries
 };
 
 /// Writes `tensors` (in logical row-major order whatever their strides) and `metadata` as one file,

@@ -220,6 +220,45 @@ TEST_CASE("safetensors: data that another writer did not align are read") {
         std::vector<int64_t>{int64_t{0x80} << 24, 0});
 }
 
+TEST_CASE("safetensors: tensors of a file may be written to, and the file stays as it is") {
+  const test::TemporaryFolder folder;
+  const auto bytes_of_file = [&] {
+    std::ifstream file(folder / "f", std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  for (const bool aligned : {true, false}) {
+    INFO("aligned: " << aligned);
+    std::string header =
+        "{" + tensor("b", "[1]", "[0,1]", "U8") + "," + tensor("w", "[3]", "[1,13]") + "}";
+    // The floats begin after 8 bytes, the header and 1 byte.
+    while (header.size() % 4 != (aligned ? 3 : 0)) header += ' ';
+    std::ofstream(folder / "f", std::ios::binary) << file_of(header, std::string(13, '\0'));
+    const std::string before = bytes_of_file();
+    const SafetensorsFile file(folder / "f");
+    Tensor w = file.tensors()[1].second;
+    CHECK(w.to_vector<float>() == std::vector<float>{0, 0, 0});
+    fill_(w, 1.5);
+    add_(w, Tensor::from<float>({1, 2, 3}, {3}));
+    CHECK(w.to_vector<float>() == std::vector<float>{2.5F, 3.5F, 4.5F});
+    CHECK(bytes_of_file() == before);
+    CHECK(SafetensorsFile(folder / "f").tensors()[1].second.to_vector<float>() ==
+          std::vector<float>{0, 0, 0});
+  }
+}
+
+TEST_CASE("safetensors: a write to a file's tensor is counted for all that share its memory") {
+  const test::TemporaryFolder folder;
+  save_safetensors(folder / "f", {{"w", Tensor::from<float>({2}, {1})}});
+  const SafetensorsFile file(folder / "f");
+  Tensor saved = file.tensors()[0].second, written = file.tensors()[0].second;
+  Tensor leaf = Tensor::from<float>({3}, {1});
+  leaf.set_requires_grad();
+  const Tensor y = sum(leaf * saved);
+  fill_(written, 7.0);
+  CHECK(saved.item() == 7.0);
+  CHECK_THROWS_WITH(y.backward(), ContainsSubstring("was written in place"));
+}
+
 TEST_CASE("safetensors: names that repeat are not written, files that are none not read") {
   const test::TemporaryFolder folder;
   const Tensor one = Tensor::from<float>({1}, {1});
