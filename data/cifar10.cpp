@@ -40,7 +40,7 @@ bool present(const fs::path& path) {
   return fs::exists(path, ignored);
 }
 
-/// What else the folder may be, as the end of the message; empty where nothing is recognised.
+/// What else the folder may be, or where the data are to be had, as the end of the message.
 std::string hint_for(const fs::path& folder) {
   if (present(folder / "cifar-10-batches-bin"))
     return fmt::format("; its subfolder looks right: give {}",
@@ -53,14 +53,15 @@ std::string hint_for(const fs::path& folder) {
     return "; this looks like CIFAR-100, CIFAR-10 is needed";
   if (present(folder / "cifar-10-binary.tar.gz"))
     return "; cifar-10-binary.tar.gz in it has not been unpacked";
-  return "";
+  return "; train_cifar --download fetches them";
 }
 
 void check_folder(const fs::path& folder) {
   std::error_code error;
   const fs::file_status status = fs::status(folder, error);
   if (!fs::exists(status))
-    fail("cifar10: {} does not exist, expected a folder with {}", folder.string(), kExpected);
+    fail("cifar10: {} does not exist, expected a folder with {}{}", folder.string(), kExpected,
+         hint_for(folder));
   if (!fs::is_directory(status))
     fail("cifar10: {} is a file, expected the folder with {}", folder.string(), kExpected);
   std::string missing;

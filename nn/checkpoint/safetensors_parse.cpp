@@ -202,6 +202,17 @@ void check_layout(SafetensorsHeader& header, int64_t data_bytes, std::string_vie
 
 }  // namespace
 
+namespace {
+
+/// What else the file may be, as the end of the message.
+std::string_view hint_for(std::string_view bytes) {
+  if (bytes.starts_with("PK\x03\x04") || bytes.starts_with("\x80\x02"))
+    return "; this looks like a file of torch.save, write it with safetensors.torch.save_file";
+  return "; is it a safetensors file?";
+}
+
+}  // namespace
+
 SafetensorsHeader parse_safetensors(std::string_view bytes, std::string_view source) {
   if (bytes.size() < 8)
     fail("safetensors: {}: found {} bytes, expected at least 8 (the length of the header)", source,
@@ -210,8 +221,8 @@ SafetensorsHeader parse_safetensors(std::string_view bytes, std::string_view sou
   for (int i = 7; i >= 0; --i)  // little-endian
     length = length << 8 | static_cast<unsigned char>(bytes[static_cast<size_t>(i)]);
   if (length > kMaxHeaderBytes)
-    fail("safetensors: {}: found a header of {} bytes, expected at most {}", source, length,
-         kMaxHeaderBytes);
+    fail("safetensors: {}: found a header of {} bytes, expected at most {}{}", source, length,
+         kMaxHeaderBytes, hint_for(bytes));
   if (length > bytes.size() - 8)
     fail("safetensors: {}: found {} bytes after the length of the header, expected at least {}",
          source, bytes.size() - 8, length);

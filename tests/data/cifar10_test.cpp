@@ -156,6 +156,7 @@ TEST_CASE("cifar10: the wrong folder is told apart (DS-4)") {
   REQUIRE_THAT(message(path), ContainsSubstring("data_batch_1.bin, data_batch_2.bin, "
                                                 "data_batch_3.bin, data_batch_4.bin, "
                                                 "data_batch_5.bin, test_batch.bin"));
+  REQUIRE_THAT(message(path), ContainsSubstring("train_cifar --download fetches them"));
   REQUIRE_THAT(message(path / "none"), ContainsSubstring("none does not exist"));
   write(path / "file", "x");
   REQUIRE_THAT(message(path / "file"), ContainsSubstring("file is a file, expected the folder"));

@@ -72,6 +72,9 @@ TEST_CASE("safetensors: the length of the header is not trusted (CK-1)") {
   check_refused(std::string(8, '\xFF'), "18446744073709551615 bytes, expected at most 100000000");
   check_refused(little_endian(uint64_t{1} << 63) + body, "expected at most 100000000");
   check_refused(little_endian(100'000'001) + body, "expected at most 100000000");
+  check_refused("PK\x03\x04 and more of a zip file", "looks like a file of torch.save");
+  check_refused("\x80\x02 and more of a pickle", "looks like a file of torch.save");
+  check_refused("some text in a file", "is it a safetensors file?");
   check_refused(little_endian(56) + body, "header is not JSON");
   check_refused(little_endian(0) + body, "does not start with '{'");
   check_refused(file_of(" " + kGoodHeader, kData), "does not start with '{'");
