@@ -25,7 +25,11 @@ bool parse(const std::vector<std::string>& arguments, Options& o) {
   flags.text("--json", &o.json, "FILE", "Write the figures there (-: to standard output)");
   flags.text("--roofline", &o.picture, "FILE", "Draw the cases under their roofs there, as SVG");
   flags.toggle("--list", &o.list, "Print the names of the cases and stop");
-  return flags.parse(arguments, HEDDLE_VERSION) == apps::ParseResult::kRun;
+  if (flags.parse(arguments, HEDDLE_VERSION) == apps::ParseResult::kDone) return false;
+  flags.only_beside("--list", {"--device", "--filter", "--batch-size"});
+  flags.only_with({"--threads", "--isa"}, o.device == "cpu", "--device cpu");
+  o.rounds_given = flags.given("--rounds");
+  return true;
 }
 
 std::vector<Case> selected_cases(const Options& options, const Scale& scale) {

@@ -65,6 +65,8 @@ void time_cases(const Options& options, const Bench& bench, const std::vector<Ca
 void count_cases(const Options& options, Device device, const std::vector<Case>& cases) {
   if (!options.picture.empty())
     throw UsageError("--roofline: a simulated device has no times to draw");
+  if (options.rounds_given)
+    throw UsageError("--rounds: what a simulated device counts is the same each time");
   fmt::print("cudasim, {}: what the kernels ask of memory. Counts, not times.\n",
              describe_device(device));
   nlohmann::ordered_json counts = nlohmann::ordered_json::array();

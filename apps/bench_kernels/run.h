@@ -10,7 +10,7 @@ namespace heddle::bench {
 struct Options {
   std::string filter, json, picture, isa = "best", device = "cpu";
   int64_t rounds = 7, threads = 0, batch = 0;
-  bool list = false;
+  bool list = false, rounds_given = false;
 };
 
 /// The sizes of cases on a device; `batch` 0 stands for the default.

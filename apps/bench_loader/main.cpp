@@ -78,7 +78,9 @@ bool parse(const std::vector<std::string>& arguments, Options& o) {
   flags.integer("--rounds", &o.rounds, 1, 1000, "Measurements of each setting");
   flags.text("--json", &o.json, "FILE",
              "Write the figures there (-: to standard output, in place of the table)");
-  return flags.parse(arguments, HEDDLE_VERSION) == apps::ParseResult::kRun;
+  if (flags.parse(arguments, HEDDLE_VERSION) == apps::ParseResult::kDone) return false;
+  flags.only_with({"--allow-small"}, !o.data.empty(), "--data");
+  return true;
 }
 
 std::shared_ptr<const Dataset> open(const Options& options) {

@@ -27,6 +27,8 @@ struct Options {
   int64_t batch = 0, rounds = 7, threads = 0;
 };
 
+bool has_own_side(const std::string& side) { return side == "all" || side == kOwnSide; }
+
 bool parse(const std::vector<std::string>& arguments, Options& o) {
   apps::FlagSet flags("bench_step",
                       "Times whole training steps (forward, loss, backward, Adam) of heddle beside "
@@ -44,7 +46,9 @@ bool parse(const std::vector<std::string>& arguments, Options& o) {
   flags.integer("--rounds", &o.rounds, 5, 1000, "Rounds of each step");
   flags.text("--json", &o.json, "FILE",
              "Write the figures there (-: to standard output, in place of the table)");
-  return flags.parse(arguments, HEDDLE_VERSION) == apps::ParseResult::kRun;
+  if (flags.parse(arguments, HEDDLE_VERSION) == apps::ParseResult::kDone) return false;
+  flags.only_with({"--provider"}, has_own_side(o.side), "--side all or heddle");
+  return true;
 }
 
 std::vector<StepWork> selected_work(const Options& o) {
@@ -61,14 +65,20 @@ std::vector<StepWork> selected_work(const Options& o) {
   return work;
 }
 
+std::vector<std::string> selected_raw_sides(const StepWork& work, const std::string& side) {
+  std::vector<std::string> names = raw_side_names(work);
+  if (side != "all") std::erase_if(names, [&](const std::string& name) { return name != side; });
+  if (names.empty() && !has_own_side(side))
+    throw UsageError(fmt::format("--side {}: this build and processor have no oneDNN step of {}",
+                                 side, work.name()));
+  return names;
+}
+
 std::vector<StepSide> selected_sides(const StepWork& work, const std::string& side) {
   std::vector<StepSide> sides;
-  if (side == "all" || side == kOwnSide) sides.push_back(own_side(work));
-  for (const std::string& name : raw_side_names(work))
-    if (side == "all" || side == name) sides.push_back(raw_side(work, name));
-  if (sides.empty())
-    throw UsageError(fmt::format("--side {}: this build and processor have no oneDNN step in {}",
-                                 side, work.dtype));
+  if (has_own_side(side)) sides.push_back(own_side(work));
+  for (const std::string& name : selected_raw_sides(work, side))
+    sides.push_back(raw_side(work, name));
   return sides;
 }
 
@@ -87,10 +97,16 @@ double faults_per_step(const StepSide& side) {
 
 /// The peak memory of a process that takes the steps of this side alone.
 int64_t peak_memory_alone(const StepWork& work, const std::string& side, const Options& o) {
-  const std::string output =
-      run_self({"--side", side, "--model", work.model, "--batch-size", std::to_string(work.batch),
-                "--dtype", std::string(name_of(work.dtype)), "--provider", o.provider, "--isa",
-                o.isa, "--threads", std::to_string(o.threads), "--rounds", "5", "--json", "-"});
+  std::vector<std::string> flags{"--side",       side,
+                                 "--model",      work.model,
+                                 "--batch-size", std::to_string(work.batch),
+                                 "--dtype",      std::string(name_of(work.dtype)),
+                                 "--isa",        o.isa,
+                                 "--threads",    std::to_string(o.threads),
+                                 "--rounds",     "5",
+                                 "--json",       "-"};
+  if (has_own_side(side)) flags.insert(flags.end(), {"--provider", o.provider});
+  const std::string output = run_self(flags);
   return nlohmann::json::parse(output)["steps"][0]["sides"][0]["peak_memory_bytes"];
 }
 
@@ -148,8 +164,10 @@ int run(const std::vector<std::string>& arguments) {
   if (options.isa != "best") cpu::set_active_isa(cpu::parse_isa(options.isa));
   limit_onednn_to_active_isa();
   set_provider(parse_provider(options.provider));
+  const std::vector<StepWork> works = selected_work(options);
+  for (const StepWork& work : works) selected_raw_sides(work, options.side);  // or it is refused
   nlohmann::ordered_json steps = nlohmann::ordered_json::array();
-  for (const StepWork& work : selected_work(options)) {
+  for (const StepWork& work : works) {
     steps.push_back(run_work(work, options));
     memory::release_cached(Device::cpu());
   }

@@ -18,7 +18,11 @@ class Ramps : public heddle::Dataset {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 1) {
+    std::cerr << "example_dataset: \"" << argv[1] << "\" is not allowed, expected no arguments\n";
+    return 2;
+  }
   heddle::Loader loader(Ramps(), {.batch_size = 64, .shuffle = true, .workers = 2});
   int64_t samples = 0, batches = 0;
   for (const heddle::Batch& batch : loader) {

@@ -27,7 +27,11 @@ Tensor softplus(const Tensor& x) {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 1) {
+    std::cerr << "example_function: \"" << argv[1] << "\" is not allowed, expected no arguments\n";
+    return 2;
+  }
   const std::vector<double> values{-2.0, 0.0, 0.5, 3.0};
   Tensor x = Tensor::from<double>(values, {4});
   x.set_requires_grad();

@@ -26,7 +26,11 @@ class Residual : public heddle::Module {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  if (argc > 1) {
+    std::cerr << "example_module: \"" << argv[1] << "\" is not allowed, expected no arguments\n";
+    return 2;
+  }
   heddle::manual_seed(1);
   heddle::Sequential net(Linear(2, 16), Residual(16), Linear(16, 1));
   for (const auto& [name, tensor] : net.state()) {

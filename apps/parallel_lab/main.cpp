@@ -20,6 +20,7 @@ int run(const std::vector<std::string>& arguments) {
       "for, and what each link carries.");
   add_flags(flags, options);
   if (flags.parse(arguments, HEDDLE_VERSION) != apps::ParseResult::kRun) return 0;
+  check_flags(flags, options);
   apps::check_output_file("--json", options.json);
   apps::check_output_file("--svg", options.svg);
   Experiment experiment;

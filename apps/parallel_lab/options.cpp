@@ -164,6 +164,17 @@ void add_flags(apps::FlagSet& flags, Options& o) {
   flags.text("--json", &o.json, "FILE", "Write all figures there (-: to standard output)");
 }
 
+void check_flags(const apps::FlagSet& flags, const Options& o) {
+  flags.only_with({"--steps"}, o.devices != "none", "--devices that run them");
+  flags.only_with({"--any-order"}, o.exchange == "auto", "--exchange auto");
+  flags.only_with({"--bandwidth", "--latency"}, o.links == "given", "--links given");
+  flags.only_with({"--slow-factor"}, o.slow_replica >= 0, "--slow-replica");
+  flags.only_with({"--late-ms"}, o.late_replica >= 0, "--late-replica");
+  if (o.split != "even" && flags.given("--batch-size"))
+    throw UsageError(
+        "--batch-size contradicts --split: the parts of the split are the batch's images");
+}
+
 std::vector<Device> choose_devices(Options& o, bool replicas_given) {
   if (o.devices == "none") return {};
   const auto n = static_cast<int>(o.replicas);

@@ -36,6 +36,9 @@ struct Options {
 
 void add_flags(apps::FlagSet& flags, Options& options);
 
+/// Errors: UsageError where flags contradict each other, or were given in vain.
+void check_flags(const apps::FlagSet& flags, const Options& options);
+
 /// The devices that run the steps; none where steps are simulated alone. Sets `replicas`, which may
 /// have been `given`, to their number. Makes as many virtual devices as are asked for.
 /// Errors: UsageError naming the flag, as of all of these.

@@ -274,6 +274,20 @@ ParseResult FlagSet::parse(const std::vector<std::string>& arguments, const std:
   return ParseResult::kRun;
 }
 
+void FlagSet::only_with(std::initializer_list<const char*> names, bool active,
+                        const std::string& with) const {
+  for (const char* name : names)
+    if (!active && given(name))
+      throw UsageError(fmt::format("{} means something only with {}", name, with));
+}
+
+void FlagSet::only_beside(const std::string& action, const std::set<std::string>& allowed) const {
+  if (!given(action)) return;
+  for (const std::string& name : given_)
+    if (name != action && !allowed.contains(name))
+      throw UsageError(fmt::format("{} means nothing with {}", name, action));
+}
+
 std::vector<std::string> FlagSet::names() const {
   std::vector<std::string> result;
   for (const auto& flag : flags_)

@@ -59,6 +59,15 @@ class FlagSet {
   /// Errors: UsageError, one line that names the flag.
   ParseResult parse(const std::vector<std::string>& arguments, const std::string& version);
   bool given(const std::string& name) const { return given_.contains(name); }
+
+  /// For flags that mean nothing unless `active`. Errors: UsageError naming the first that was
+  /// given and `with`, what it needs.
+  void only_with(std::initializer_list<const char*> names, bool active,
+                 const std::string& with) const;
+  /// For `action`, a flag beside which only those in `allowed` mean something; nothing where it was
+  /// not given. Errors: UsageError naming the action and the first flag that was given in vain.
+  void only_beside(const std::string& action, const std::set<std::string>& allowed) const;
+
   std::vector<std::string> names() const;
 
   /// Every flag's value by its name without dashes ("batch_size").

@@ -146,12 +146,6 @@ void need(bool condition, const std::string& message) {
   if (!condition) throw UsageError(message);
 }
 
-void need_only_with(const apps::FlagSet& flags, std::initializer_list<const char*> names,
-                    bool active, const std::string& with) {
-  for (const char* name : names)
-    need(active || !flags.given(name), fmt::format("{} means something only with {}", name, with));
-}
-
 bool on_cuda(const Options& o) { return device_of(o).type == DeviceType::kCuda; }
 
 /// Steps of one CUDA device, whole.
@@ -164,8 +158,8 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
   const bool sgd = o.optimizer == "sgd";
   need(o.staging != "resident" || on_cuda(o),
        fmt::format("--staging resident needs CUDA devices, --devices is {}", o.devices));
-  need_only_with(flags, {"--momentum", "--nesterov"}, sgd, "--optimizer sgd");
-  need_only_with(flags, {"--beta1", "--beta2", "--eps"}, !sgd, "--optimizer adam or adamw");
+  flags.only_with({"--momentum", "--nesterov"}, sgd, "--optimizer sgd");
+  flags.only_with({"--beta1", "--beta2", "--eps"}, !sgd, "--optimizer adam or adamw");
   need(!o.nesterov || o.momentum > 0, "--nesterov needs --momentum greater than 0");
   need(o.accumulate <= o.batch_size,
        fmt::format("--accumulate: \"{}\" is not allowed, expected at most --batch-size, {}",
@@ -178,13 +172,33 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
   need(
       o.graph != "on" || can_graph(o),
       fmt::format("--graph on needs one CUDA device without --shards, --devices is {}", o.devices));
-  need_only_with(flags, {"--lr-step", "--lr-gamma"}, o.schedule == "step", "--schedule step");
-  need_only_with(flags, {"--lr-min"}, o.schedule == "cosine", "--schedule cosine");
-  need_only_with(flags, {"--peak-at"}, o.schedule == "one_cycle", "--schedule one_cycle");
+  flags.only_with({"--lr-step", "--lr-gamma"}, o.schedule == "step", "--schedule step");
+  flags.only_with({"--lr-min"}, o.schedule == "cosine", "--schedule cosine");
+  flags.only_with({"--peak-at"}, o.schedule == "one_cycle", "--schedule one_cycle");
   need(o.lr_min <= o.lr,
        fmt::format("--lr-min: \"{}\" is not allowed, expected at most --lr, {}", o.lr_min, o.lr));
   need(o.schedule != "one_cycle" || o.warmup == 0,
        "--warmup contradicts --schedule one_cycle, which has its own rise (--peak-at)");
+}
+
+/// --list-devices, --summary and --eval-only do something other than train: what only training
+/// reads is refused beside them.
+void check_actions(const apps::FlagSet& flags, const Options& o) {
+  flags.only_beside("--list-devices", {"--quiet"});
+  flags.only_beside("--summary", {"--model", "--batch-size", "--resume", "--out", "--quiet"});
+  flags.only_beside("--eval-only",
+                    {"--data", "--download", "--allow-small", "--limit", "--workers", "--staging",
+                     "--model", "--init", "--batch-size", "--devices", "--threads", "--precision",
+                     "--provider", "--out", "--resume", "--trace", "--quiet"});
+  need(!o.eval_only || o.resume || !o.init.empty(),
+       "--eval-only needs weights: --init FILE or --resume [FILE]");
+  if (o.eval_only || o.summary)
+    flags.only_with({"--out"}, o.resume && o.resume_file.empty(),
+                    fmt::format("--resume, where {} writes nothing",
+                                o.eval_only ? "--eval-only" : "--summary"));
+  const size_t devices = parse_devices(o.devices).size();
+  need(!o.eval_only || devices == 1,
+       fmt::format("--eval-only runs on one device, --devices names {}", devices));
 }
 
 // Flags that say what this call does, and not what the run is.
@@ -217,16 +231,15 @@ void declare_flags(apps::FlagSet& flags, Options& options) {
 }
 
 void check_options(const apps::FlagSet& flags, Options& o) {
+  check_actions(flags, o);
   if (!o.resume) check_training(flags, o);
   need(!(o.resume && o.overwrite), "--resume contradicts --overwrite");
   need(!(o.resume && !o.init.empty()),
        "--resume contradicts --init: a checkpoint brings its own weights");
   need(!o.resume || !o.resume_file.empty() || !o.out.empty(),
        "--resume needs a checkpoint FILE, or --out with the folder of the run");
-  need(!o.eval_only || o.resume || !o.init.empty(),
-       "--eval-only needs weights: --init FILE or --resume [FILE]");
-  need(!(o.eval_only && o.overwrite), "--eval-only contradicts --overwrite");
-  need_only_with(flags, {"--allow-small"}, !o.data.empty(), "--data");
+  flags.only_with({"--overwrite"}, !o.out.empty(), "--out, the folder of the run");
+  flags.only_with({"--allow-small"}, !o.data.empty(), "--data");
   need(!(o.download && o.allow_small), "--download contradicts --allow-small");
   if (o.download && o.data.empty()) o.data = "cifar10";
   if (o.optimizer == "adamw" && !flags.given("--weight-decay")) o.weight_decay = 0.01;
@@ -243,7 +256,9 @@ void restore_options(apps::FlagSet& flags, Options& options,
   static const std::set<std::string> kFree{
       "--data",    "--allow-small", "--workers",    "--epochs",  "--devices",
       "--threads", "--quiet",       "--save-every", "--staging", "--graph"};
-  flags.restore(recorded, kFree, kOfThisCall, "the checkpoint");
+  std::set<std::string> skip = kOfThisCall;
+  if (options.download) skip.insert("--data");  // where the archive is, whatever was used before
+  flags.restore(recorded, kFree, skip, "the checkpoint");
   check_training(flags, options);
 }
 

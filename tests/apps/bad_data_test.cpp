@@ -97,6 +97,19 @@ TEST_CASE("downloaded data that are there already are used, and found again by a
   CHECK(run_train_cifar({"--resume", "--out", folder / "run", "--epochs", "2"}).exit_code == 0);
 }
 
+TEST_CASE("a resume with --download looks where --download does, whatever the run had before") {
+  const TemporaryFolder folder;
+  write_full_cifar(folder.path() / "cifar10/cifar-10-batches-bin");
+  const auto train = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"--download", "--out", "run"});
+    return run_train_cifar(flags, {.directory = folder.path()});
+  };
+  REQUIRE(train({"--model", "tiny_cnn", "--limit", "16", "--epochs", "1"}).exit_code == 0);
+  const ProcessResult resumed = train({"--resume", "--epochs", "2"});
+  INFO(resumed.err);
+  CHECK(resumed.exit_code == 0);
+}
+
 TEST_CASE("small files need --allow-small") {
   const TemporaryFolder folder;
   write_small_cifar(folder / "data", 4, 6);

@@ -46,6 +46,42 @@ TEST_CASE("measuring programs refuse unknown flags and values with one line") {
   check_refused("bench_loader", {"--data", "/nowhere"}, 1, {"/nowhere"});
 }
 
+TEST_CASE("measuring programs refuse flags that contradict each other or are given in vain") {
+  struct Wrong {
+    std::string program;
+    std::vector<std::string> arguments, said;
+  };
+  for (const Wrong& wrong : std::vector<Wrong>{
+           {"bench_kernels", {"--list", "--json", "f"}, {"--json means nothing with --list"}},
+           {"bench_kernels", {"--list", "--rounds", "9"}, {"--rounds means nothing with --list"}},
+           {"bench_kernels", {"--isa", "avx2", "--device", "cuda:0"}, {"--device"}},
+           {"bench_step",
+            {"--side", "raw_plain", "--provider", "native"},
+            {"--provider means something only with --side all or heddle"}},
+           {"bench_loader", {"--allow-small"}, {"--allow-small means something only with --data"}},
+           {"parallel_lab",
+            {"--split", "4,4", "--replicas", "2", "--batch-size", "8"},
+            {"--batch-size contradicts --split"}},
+           {"parallel_lab", {"--slow-factor", "3"}, {"only with --slow-replica"}},
+           {"parallel_lab", {"--late-ms", "3"}, {"only with --late-replica"}},
+           {"parallel_lab", {"--any-order", "--exchange", "ring"}, {"only with --exchange auto"}},
+           {"parallel_lab",
+            {"--links", "measured", "--latency", "3"},
+            {"--latency means something only with --links given"}},
+           {"parallel_lab", {"--devices", "none", "--steps", "3"}, {"--steps", "--devices"}}})
+    check_refused(wrong.program, wrong.arguments, 2, wrong.said);
+}
+
+TEST_CASE("examples refuse arguments") {
+  for (const char* example : {"dataset", "function", "module"}) {
+    const ProcessResult result = run("example_" + std::string(example), {"stray"});
+    CHECK(result.exit_code == 2);
+    CHECK(result.out.empty());
+    CHECK(result.err == "example_" + std::string(example) +
+                            ": \"stray\" is not allowed, expected no arguments\n");
+  }
+}
+
 TEST_CASE("a file for figures that cannot be written is refused before they are measured") {
   const TemporaryFolder folder;
   for (const std::string& program : kPrograms) {

@@ -10,8 +10,9 @@ target_compile_definitions(${program} PRIVATE
   HEDDLE_TEST_VERSION="${PROJECT_VERSION}"
   HEDDLE_BIN_FOLDER="$<TARGET_FILE_DIR:train_cifar>")
 add_dependencies(${program} train_cifar${app_flavour})
-if(suffix STREQUAL "")
-  add_dependencies(${program} bench_kernels bench_loader bench_step parallel_lab)
+if("${suffix}" STREQUAL "")
+  add_dependencies(${program} bench_kernels bench_loader bench_step parallel_lab example_dataset
+    example_function example_module)
 elseif(suffix STREQUAL "_sim")
   add_dependencies(${program} bench_kernels_sim parallel_lab_sim)
 endif()

@@ -19,11 +19,12 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-void check_refused(const Wrong& wrong) {
+/// `out`: where the program may write; without it, it is not told where to.
+void check_refused(const Wrong& wrong, bool out = true) {
   INFO(joined(wrong.arguments));
   const TemporaryFolder folder;
   std::vector<std::string> arguments = wrong.arguments;
-  arguments.insert(arguments.begin(), {"--out", folder / "run"});
+  if (out) arguments.insert(arguments.begin(), {"--out", folder / "run"});
   const ProcessResult result = run_train_cifar(arguments, {.directory = folder.path()});
   CHECK(result.exit_code == 2);
   CHECK(result.seconds < 1.0);
@@ -128,6 +129,52 @@ TEST_CASE("flags that contradict each other are refused") {
   check_refused({{"--eval-only"}, {"--eval-only", "--init", "--resume"}});
   check_refused({{"--allow-small"}, {"--allow-small", "--data"}});
   check_refused({{"--exchange", "ring", "--shards", "2"}, {"--exchange ring", "--shards"}});
+  check_refused({{"--overwrite"}, {"--overwrite means something only with --out"}}, false);
+  check_refused({{"--download", "--data", "d", "--allow-small"}, {"--download", "--allow-small"}});
+}
+
+TEST_CASE("what only training reads is refused where there is no training") {
+  const std::vector<std::vector<std::string>> of_training{
+      {"--epochs", "2"},         {"--lr", "0.1"},       {"--optimizer", "sgd"},
+      {"--weight-decay", "0.1"}, {"--accumulate", "2"}, {"--label-smoothing", "0.1"},
+      {"--clip-norm", "1"},      {"--beta1", "0.5"},    {"--schedule", "cosine"},
+      {"--warmup", "3"},         {"--augment", "flip"}, {"--seed", "3"},
+      {"--shards", "2"},         {"--graph", "off"},    {"--exchange", "ring"},
+      {"--save-every", "5"},     {"--overwrite"}};
+  const auto with = [](std::vector<std::string> action, const std::vector<std::string>& more) {
+    action.insert(action.end(), more.begin(), more.end());
+    return action;
+  };
+  for (const auto& flag : of_training) {
+    const std::string& name = flag.front();
+    check_refused(
+        {with({"--eval-only", "--init", "w"}, flag), {name + " means nothing with --eval-only"}},
+        false);
+    check_refused({with({"--summary"}, flag), {name + " means nothing with --summary"}}, false);
+  }
+  check_refused(
+      {{"--eval-only", "--resume", "w", "--lr", "0.1"}, {"--lr means nothing with --eval-only"}},
+      false);
+  check_refused({{"--list-devices", "--lr", "0.1"}, {"--lr means nothing with --list-devices"}},
+                false);
+  for (const auto& flag : {std::vector<std::string>{"--data", "d"},
+                           {"--init", "w"},
+                           {"--trace", "t"},
+                           {"--devices", "cpu"},
+                           {"--precision", "bf16"},
+                           {"--limit", "5"}})
+    check_refused({with({"--summary"}, flag), {flag.front() + " means nothing with --summary"}},
+                  false);
+  check_refused({{"--summary", "--list-devices"}, {"--summary means nothing with --list-devices"}},
+                false);
+  check_refused({{"--summary", "--eval-only"}, {"--eval-only means nothing with --summary"}},
+                false);
+  check_refused({{"--eval-only", "--init", "w"}, {"--out means something only with --resume"}});
+  check_refused({{"--eval-only", "--resume", "w"}, {"--out means something only with --resume"}});
+  check_refused({{"--summary"}, {"--out means something only with --resume"}});
+  check_refused({{"--eval-only", "--init", "w", "--devices", "cpu,cpu"},
+                 {"--eval-only runs on one device, --devices names 2"}},
+                false);
 }
 
 TEST_CASE("the flags help and version answer and exit 0") {
