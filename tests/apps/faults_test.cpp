@@ -185,6 +185,36 @@ TEST_CASE("weights of another model are refused with every name") {
   CHECK(start_from(good).exit_code == 0);
 }
 
+TEST_CASE("a checkpoint of another model or optimizer is refused with every name, and stays") {
+  const TrainingGround ground;
+  REQUIRE(ground.train("run", {"--epochs", "1"}).exit_code == 0);
+  const SafetensorsFile file(ground / "run/checkpoint.safetensors");
+  const auto resume_from = [&](const NamedTensors& tensors) {
+    save_safetensors(ground / "altered.safetensors", tensors, file.metadata());
+    const std::string before = ground.read("altered.safetensors");
+    const ProcessResult result = run_train_cifar({"--resume", ground / "altered.safetensors",
+                                                  "--epochs", "2", "--out", ground / "new", "-q"});
+    CHECK(ground.read("altered.safetensors") == before);
+    CHECK_FALSE(fs::exists(ground / "new"));
+    return result;
+  };
+  NamedTensors model = file.tensors(), optimizer = model;
+  std::erase_if(model, [](const auto& named) { return named.first == "model/fc.bias"; });
+  for (auto& [name, tensor] : model) {
+    if (name == "model/conv1.weight") name = "model/module.conv1.weight";
+    if (name == "model/conv2.weight") tensor = zeros({16, 72});
+    if (name == "model/fc.weight") tensor = to(tensor, DType::kFloat16);
+  }
+  check_failed(resume_from(model), {"altered.safetensors", "missing: ", "conv1.weight", "fc.bias",
+                                    "unexpected: module.conv1.weight", "conv2.weight is float32",
+                                    "fc.weight is float16"});
+  std::erase_if(optimizer, [](const auto& named) { return named.first.ends_with("/fc.bias"); });
+  for (const auto& [name, tensor] : file.tensors())
+    if (name == "model/fc.bias") optimizer.emplace_back(name, tensor);
+  check_failed(resume_from(optimizer), {"altered.safetensors", "missing: ", "exp_avg/fc.bias",
+                                        "exp_avg_sq/fc.bias", "step/fc.bias"});
+}
+
 TEST_CASE("a checkpoint that is cut, foreign or missing is refused") {
   const TrainingGround ground;
   check_failed(ground.resume("run"), {"checkpoint.safetensors"});

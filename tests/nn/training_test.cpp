@@ -16,6 +16,7 @@
 #include "heddle/nn/modules/sequential.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/optim/adam.h"
+#include "heddle/nn/optim/sgd.h"
 #include "heddle/tests/nn/golden/formula.h"
 #include "heddle/tests/support/catch.h"
 #include "heddle/tests/support/provider_scope.h"
@@ -87,6 +88,29 @@ TEST_CASE("training: ten steps are five, a file, and five more, bit for bit") { 
   for (int64_t step = 5; step < 10; ++step)
     CHECK(train_step(resumed, fresh, step) == losses[static_cast<size_t>(step - 5)]);
   CHECK(content(resumed) == content(whole));
+}
+
+TEST_CASE("training: a batch whose labels are all ignored moves no weight") {  // NU-3 (d)
+  manual_seed(4);
+  Sequential model = small_net();
+  Sgd sgd(model.parameters(), {.lr = 0.1, .momentum = 0.9});
+  Adam adam(model.parameters(), {.lr = 1e-2});
+  const auto weights = [&] {  // not batch-norm's statistics, which follow the pictures
+    std::vector<std::vector<float>> result;
+    for (const Tensor& parameter : model.parameters())
+      result.push_back(parameter.to_vector<float>());
+    return result;
+  };
+  const auto before = weights();
+  const Tensor ignored = full({8}, -100.0, DType::kInt64);
+  for (Optimizer* optimizer : {static_cast<Optimizer*>(&sgd), static_cast<Optimizer*>(&adam)}) {
+    optimizer->zero_grad();
+    const Tensor loss = cross_entropy(model(batch_of(0)), ignored);
+    CHECK(loss.item() == 0.0);
+    loss.backward();
+    optimizer->step();
+    CHECK(weights() == before);
+  }
 }
 
 TEST_CASE("training: any number of threads gives the same bits") {
