@@ -131,6 +131,9 @@ def umbrella():
 
 def main():
     offences, notes, n_files = [], [], 0
+    if sys.argv[1:] not in ([], ["--write"]):
+        print(f"check_source.py: unknown argument {sys.argv[1]}; usage: check_source.py [--write]", file=sys.stderr)
+        return 2
     if sys.argv[1:] == ["--write"]:
         with open(os.path.join(ROOT, "heddle.h"), "w", encoding="utf-8") as file:
             file.write(umbrella())

@@ -72,6 +72,12 @@ if(Python3_FOUND AND NOT HEDDLE_SANITIZE)
     PROPERTIES LABELS cpu)
 endif()
 
+if(Python3_FOUND AND NOT HEDDLE_SANITIZE)
+  add_test(NAME "build: scripts refuse wrong arguments" COMMAND
+    ${CMAKE_CURRENT_SOURCE_DIR}/build/script_usage.sh)
+  set_tests_properties("build: scripts refuse wrong arguments" PROPERTIES LABELS cpu)
+endif()
+
 if(Python3_FOUND AND HEDDLE_WITH_CUDA)
   add_test(NAME "build: the PTX helpers are what the manual says" COMMAND Python3::Interpreter
     ${CMAKE_CURRENT_SOURCE_DIR}/ptx/check_ptx.py ${CMAKE_CUDA_COMPILER} ${PROJECT_BINARY_DIR}/include)
