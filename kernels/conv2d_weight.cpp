@@ -3,10 +3,12 @@
 // The vector runs over input channels, or over output channels where that wastes fewer lanes (the
 // first layer's three). Pixels are cut into parts whose number depends on the sizes alone; partial
 // sums are added in order. Deterministic. Sums are kept in the type of the operands.
+// 16-bit floats go through float32 copies, or by pairs (kernels/conv2d_weight_pairs.cpp).
 #include <algorithm>
 #include <optional>
 
 #include "heddle/kernels/conv2d.h"
+#include "heddle/kernels/conv2d_weight_pairs.h"
 #include "heddle/kernels/host/gemm.h"
 #include "heddle/kernels/host/images.h"
 #include "heddle/kernels/host/isa.h"
@@ -270,6 +272,7 @@ void cpu::conv2d_backward_weight(const Conv2dBackwardWeightArgs& args) {
   const Conv2dGeometry& g = args.geometry;
   if (g.dtype == DType::kFloat64) return backward_weight<double>(args);
   if (!is_16_bit(g.dtype)) return backward_weight<float>(args);
+  if (wants_weight_by_pairs(g)) return conv2d_weight_by_pairs(args);
   const int64_t filter = g.kernel_h * g.kernel_w * (g.in_channels / g.groups);
   const Widened x(args.x, g.batch * g.in_h * g.in_w * g.in_channels, g.dtype);
   const Widened dy(args.dy, g.batch * g.out_h * g.out_w * g.out_channels, g.dtype);

@@ -1,12 +1,14 @@
 // y = x w^T + b, dx = dy w, dw = dy^T x and db = the sum of dy's rows, as matrix products on the
-// blocking of kernels/host/gemm.h. Sums are kept in the type of the operands, 16-bit floats in
-// float32 through copies (correct, slow). Deterministic.
+// blocking of kernels/host/gemm.h. Sums are kept in the type of the operands, those of 16-bit
+// floats in float32. Gradients in bfloat16 go by pairs where the processor has units for them;
+// other products of 16-bit floats go through float32 copies (correct, slow). Deterministic.
 #include "heddle/kernels/linear.h"
 
 #include <algorithm>
 
 #include "heddle/kernels/host/gemm.h"
 #include "heddle/kernels/host/isa.h"
+#include "heddle/kernels/host/pair_product.h"
 #include "heddle/kernels/host/parallel_for.h"
 #include "heddle/kernels/host/widen.h"
 
@@ -27,17 +29,22 @@ void backward_data(const LinearBackwardDataArgs& args) {
                 1});
 }
 
-/// db = the sum of dy (rows, out) over rows: columns are shared out, rows added in order.
-template <class T>
-void sum_rows(T* db, const T* dy, int64_t rows, int64_t out) {
-  parallel_ranges(out, 1024, [&](int64_t begin, int64_t end) {
+constexpr int64_t kSumColumns = 1024;  // of dy that one piece sums
+
+/// db = the sum of dy (rows, out) over rows, in Sum: columns are shared out, rows added in order.
+template <class Sum, class T, class W>
+void sum_rows(W* db, const T* dy, int64_t rows, int64_t out) {
+  parallel_ranges(out, kSumColumns, [&](int64_t begin, int64_t end) {
+    Sum space[kSumColumns];
     cpu::vectorized(
-        [](T* sums, const T* values, int64_t n_rows, int64_t stride, int64_t n) HEDDLE_VECTOR_LOOP {
-          for (int64_t i = 0; i < n; ++i) sums[i] = T(0);
-          for (int64_t r = 0; r < n_rows; ++r)
-            for (int64_t i = 0; i < n; ++i) sums[i] += values[r * stride + i];
-        },
-        db + begin, dy + begin, rows, out, end - begin);
+        [](W* target, Sum* sums, const T* values, int64_t n_rows, int64_t stride, int64_t n)
+            HEDDLE_VECTOR_LOOP {
+              for (int64_t i = 0; i < n; ++i) sums[i] = Sum(0);
+              for (int64_t r = 0; r < n_rows; ++r)
+                for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<Sum>(values[r * stride + i]);
+              for (int64_t i = 0; i < n; ++i) target[i] = static_cast<W>(sums[i]);
+            },
+        db + begin, space, dy + begin, rows, out, end - begin);
   });
 }
 
@@ -46,7 +53,24 @@ void backward_weight(const LinearBackwardWeightArgs& args) {
   const T* dy = static_cast<const T*>(args.dy);
   cpu::gemm<T>({args.out, args.in, args.rows, static_cast<T*>(args.dw), args.in, dy, 1, args.out,
                 static_cast<const T*>(args.x), args.in, 1});
-  if (args.db != nullptr) sum_rows(static_cast<T*>(args.db), dy, args.rows, args.out);
+  if (args.db != nullptr) sum_rows<T>(static_cast<T*>(args.db), dy, args.rows, args.out);
+}
+
+constexpr int64_t kMostPairDepth = 8192;  // the packed part of an operand stays in a cache
+
+template <class Args>
+bool by_pairs(const Args& args, int64_t depth) {
+  return args.dtype == DType::kBFloat16 && cpu::has_bfloat16_units() && depth <= kMostPairDepth;
+}
+
+void weight_by_pairs(const LinearBackwardWeightArgs& args) {
+  const auto* dy = static_cast<const BFloat16*>(args.dy);
+  cpu::multiply_pairs({args.out, args.in, args.rows, args.dw, args.dw_dtype, dy, 1, args.out,
+                       static_cast<const BFloat16*>(args.x)});
+  if (args.db == nullptr) return;
+  dispatch_float(args.dw_dtype, [&]<class W>() {
+    sum_rows<float>(static_cast<W*>(args.db), dy, args.rows, args.out);
+  });
 }
 
 std::string sizes(DType dtype, int64_t rows, int64_t in, int64_t out) {
@@ -85,6 +109,10 @@ void cpu::linear_forward(const LinearForwardArgs& args) {
 void cpu::linear_backward_data(const LinearBackwardDataArgs& args) {
   if (args.dtype == DType::kFloat64) return backward_data<double>(args);
   if (!is_16_bit(args.dtype)) return backward_data<float>(args);
+  if (by_pairs(args, args.out))
+    return cpu::multiply_pairs({args.rows, args.in, args.out, args.dx, args.dtype,
+                                static_cast<const BFloat16*>(args.dy), args.out, 1,
+                                static_cast<const BFloat16*>(args.w)});
   const Widened dy(args.dy, args.rows * args.out, args.dtype);
   const Widened w(args.w, args.out * args.in, args.dtype);
   const Narrowed dx(args.dx, args.rows * args.in, args.dtype);
@@ -95,6 +123,7 @@ void cpu::linear_backward_data(const LinearBackwardDataArgs& args) {
 void cpu::linear_backward_weight(const LinearBackwardWeightArgs& args) {
   if (args.dtype == DType::kFloat64) return backward_weight<double>(args);
   if (!is_16_bit(args.dtype)) return backward_weight<float>(args);
+  if (by_pairs(args, args.rows)) return weight_by_pairs(args);
   const Widened x(args.x, args.rows * args.in, args.dtype);
   const Widened dy(args.dy, args.rows * args.out, args.dtype);
   const auto into = [&](void* dw, void* db) {

@@ -57,9 +57,6 @@ using FlopLoop = int (*)(float* sink);
   return 32;
 }
 
-bool has_bfloat16_units() {
-  return cpu::active_isa() == cpu::Isa::kAvx512 && __builtin_cpu_supports("avx512bf16");
-}
 #endif
 
 int loop_baseline(float* sink) {
@@ -130,7 +127,7 @@ Peaks measure_peaks() {
   Peaks peaks;
   peaks.float32 = flops_per_second(float32_loop());
 #if defined(__x86_64__)
-  if (has_bfloat16_units()) peaks.bfloat16 = flops_per_second(loop_bfloat16);
+  if (cpu::has_bfloat16_units()) peaks.bfloat16 = flops_per_second(loop_bfloat16);
 #endif
   peaks.bandwidth = triad_bytes_per_second();
   memory::release_cached(Device::cpu());  // the arrays are far larger than what is measured next

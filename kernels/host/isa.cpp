@@ -64,6 +64,14 @@ std::vector<Isa> available_isas() {
   return isas;
 }
 
+bool has_bfloat16_units() {
+#if defined(__x86_64__)
+  return active_isa() == Isa::kAvx512 && __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
+}
+
 std::string_view name_of(Isa isa) {
   switch (isa) {
     case Isa::kBaseline:

@@ -19,6 +19,8 @@ Isa active_isa();
 void set_active_isa(Isa isa);
 bool processor_has(Isa isa);
 std::vector<Isa> available_isas();
+/// Whether bfloat16 may be multiplied by pairs: AVX512_BF16, with active_isa() kAvx512.
+bool has_bfloat16_units();
 std::string_view name_of(Isa isa);
 Isa parse_isa(std::string_view text);
 

@@ -129,6 +129,21 @@ void check_row(const Row& row) {
   }
 }
 
+template <class T>
+void check_threads(const Row& row) {
+  INFO(name(row) << " " << name_of(dtype_of<T>));
+  const Case<T> c(row);
+  for (const cpu::Isa isa : cpu::available_isas()) {
+    cpu::set_active_isa(isa);
+    set_num_threads(1);
+    const Results<T> one(c);
+    for (const int threads : {2, 3}) {
+      set_num_threads(threads);
+      CHECK(Results<T>(c).same_bits(one));
+    }
+  }
+}
+
 Tensor iota(const Shape& shape, double first) {
   std::vector<float> values(static_cast<size_t>(numel(shape)));
   for (size_t i = 0; i < values.size(); ++i) values[i] = float(first + double(i));
@@ -188,6 +203,7 @@ TEST_CASE("conv2d: values and gradients agree with float64 sums on every instruc
   for (const Row& row : kRows) {
     check_row<float>(row);
     check_row<double>(row);
+    check_row<BFloat16>(row);
   }
 }
 
@@ -195,17 +211,8 @@ TEST_CASE("conv2d: the same bits for any number of threads") {
   const SettingsGuard guard;
   for (const Row& row : {kRows[1], kRows[4], kRows[10], Row{16, 16, 24, 24, 32, 3, 3, 1, 1, 1, 1},
                          Row{40, 3, 16, 16, 16, 3, 3, 1, 1, 1, 1}}) {
-    INFO(name(row));
-    const Case<float> c(row);
-    for (const cpu::Isa isa : cpu::available_isas()) {
-      cpu::set_active_isa(isa);
-      set_num_threads(1);
-      const Results<float> one(c);
-      for (const int threads : {2, 3}) {
-        set_num_threads(threads);
-        CHECK(Results<float>(c).same_bits(one));
-      }
-    }
+    check_threads<float>(row);
+    check_threads<BFloat16>(row);
   }
 }
 
@@ -214,6 +221,8 @@ TEST_CASE("conv2d: long pixel sums in several parts agree with float64 sums") {
   check_row<float>({16, 16, 24, 24, 32, 3, 3, 1, 1, 1, 1});
   check_row<float>({40, 3, 16, 16, 16, 3, 3, 1, 1, 1, 1});
   check_row<float>({1, 96, 16, 16, 200, 3, 3, 1, 1, 1, 1});
+  check_row<BFloat16>({17, 16, 24, 24, 32, 3, 3, 1, 1, 1, 1});
+  check_row<BFloat16>({3, 96, 16, 16, 200, 3, 3, 1, 1, 1, 1});
 }
 
 TEST_CASE("conv2d: ReLU in the epilogue, NaN passes", "[device]") {

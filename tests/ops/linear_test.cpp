@@ -93,6 +93,17 @@ void check_row(const Row& row) {
   }
 }
 
+template <class T>
+void check_threads(const Row& row) {
+  const Case<T> c(row);
+  set_num_threads(1);
+  const Results<T> one(c);
+  for (const int threads : {2, 3}) {
+    set_num_threads(threads);
+    CHECK(Results<T>(c).same_bits(one));
+  }
+}
+
 std::vector<float> gradient_of(Tensor& leaf) {
   const std::vector<float> values = leaf.grad().to_vector<float>();
   leaf.set_grad({});
@@ -106,6 +117,7 @@ TEST_CASE("linear: values and gradients agree with float64 sums on every instruc
   for (const Row& row : kRows) {
     check_row<float>(row);
     check_row<double>(row);
+    check_row<BFloat16>(row);
   }
 }
 
@@ -113,13 +125,8 @@ TEST_CASE("linear: the same bits for any number of threads") {
   const SettingsGuard guard;
   for (const Row& row : {Row{64, 9000, 24}, Row{700, 100, 70}, Row{20, 50, 4000},
                          Row{20, 9000, 130}, Row{70, 1100, 70}}) {
-    const Case<float> c(row);
-    set_num_threads(1);
-    const Results<float> one(c);
-    for (const int threads : {2, 3}) {
-      set_num_threads(threads);
-      CHECK(Results<float>(c).same_bits(one));
-    }
+    check_threads<float>(row);
+    check_threads<BFloat16>(row);
   }
 }
 
