@@ -34,6 +34,42 @@ void pack_b(const GemmArgs<T>& args, T* packed, int64_t k0, int64_t depth, int64
 /// At least so many pieces' worth of `unit` multiply-adds that a thread's start pays.
 int64_t worth_a_piece(int64_t unit) { return ceil_div(kMinPiece, std::max<int64_t>(unit, 1)); }
 
+template <class T>
+GemmArgs<T> rows_of(const GemmArgs<T>& args, int64_t m0, int64_t m1) {
+  GemmArgs<T> part = args;
+  part.m = m1 - m0;
+  part.c += m0 * args.c_row;
+  part.a += m0 * args.a_row;
+  return part;
+}
+
+/// The product with args.b packed; one thread.
+template <class T>
+void multiply_packed(const GemmArgs<T>& args, const PackedMatrix<T>& b) {
+  const GemmKernels<T>& kernels = gemm_kernels<T>();
+  DenseTile<T> tile{};
+  tile.c_row = args.c_row;
+  tile.a_row = args.a_row;
+  tile.b_row = kernels.nr;
+  tile.segments = 1;
+  tile.rows = even_height(args.m, kernels.mr);
+  for (const DepthBlock& block : b.blocks()) {
+    tile.a = args.a + block.offset;
+    tile.length = block.length;
+    tile.accumulate = &block != &b.blocks().front();
+    const bool is_last = &block == &b.blocks().back();
+    tile.relu = is_last && args.relu;
+    for (int64_t panel = 0; panel < b.panels(); ++panel) {
+      const int64_t n = panel * kernels.nr;
+      tile.b = b.panel(block, panel);
+      tile.c = args.c + n;
+      tile.cols = std::min(kernels.nr, args.n - n);
+      tile.bias = is_last && args.bias != nullptr ? args.bias + n : nullptr;
+      multiply_down(tile, args.m);
+    }
+  }
+}
+
 /// Many rows: b is packed once, and the rows are shared out.
 template <class T>
 void gemm_by_rows(const GemmArgs<T>& args) {
@@ -47,9 +83,7 @@ void gemm_by_rows(const GemmArgs<T>& args) {
       });
   const int64_t rows = std::max(8 * kernels.mr, worth_a_piece(args.k * args.n));
   parallel_ranges(args.m, rows, [&](int64_t begin, int64_t end) {
-    multiply_rows(TileTable<T>(end - begin, args.a + begin * args.a_row, args.a_row,
-                               args.c + begin * args.c_row, args.c_row),
-                  b, RowsEpilogue<T>{args.bias, args.relu});
+    multiply_packed(rows_of(args, begin, end), b);
   });
 }
 
@@ -61,15 +95,6 @@ GemmArgs<T> columns_of(const GemmArgs<T>& args, int64_t n0, int64_t n1) {
   part.c += n0;
   part.b += n0 * args.b_col;
   if (args.bias != nullptr) part.bias += n0;
-  return part;
-}
-
-template <class T>
-GemmArgs<T> rows_of(const GemmArgs<T>& args, int64_t m0, int64_t m1) {
-  GemmArgs<T> part = args;
-  part.m = m1 - m0;
-  part.c += m0 * args.c_row;
-  part.a += m0 * args.a_row;
   return part;
 }
 

@@ -55,12 +55,8 @@ template <class T>
 class TileTable {
  public:
   TileTable(int64_t tiles, int64_t segments);
-  /// All rows of matrices a and c: one segment.
-  TileTable(int64_t n_rows, const T* a, int64_t a_row, T* c, int64_t c_row);
 
   int64_t tiles() const { return tiles_; }
-  /// Distance of the rows of a where it is the same everywhere; or 0.
-  int64_t a_row() const { return a_row_; }
   int64_t segments() const { return segments_; }
   int64_t& rows(int64_t tile) const { return words(tile)[0]; }
   /// Indices of the segments that are not zero in all rows, rising; and (segments + 1) how many of
@@ -76,7 +72,6 @@ class TileTable {
   int64_t* words(int64_t tile) const { return words_.as<int64_t>() + tile * (2 * segments_ + 2); }
 
   int64_t tiles_, segments_, mr_;
-  int64_t a_row_ = 0;
   Scratch words_, pointers_;
 };
 
@@ -92,6 +87,16 @@ struct RowsEpilogue {
 template <class T>
 void multiply_rows(const TileTable<T>& table, const PackedMatrix<T>& b,
                    const RowsEpilogue<T>& epilogue);
+
+/// Rows of a tile such that `rows` fall into tiles of even height.
+inline int64_t even_height(int64_t rows, int64_t most) {
+  const int64_t tiles = (rows + most - 1) / most;
+  return tiles == 0 ? 1 : (rows + tiles - 1) / tiles;
+}
+
+/// The tile and those below it: `rows` in all, tile.rows at a time.
+template <class T>
+void multiply_down(DenseTile<T> tile, int64_t rows);
 
 /// c (m, n) = a (m, k) b (k, n) + bias (n), then max(0, c) where `relu`. Strides are in elements
 /// and may be any, 0 too; fast where b has a stride of 1 and a has depth stride 1.

@@ -27,9 +27,8 @@ class Columns {
         copies_a_(args.k > kDepthBlock && args.m > kernels_.mr),
         in_place_(args.b_col == 1 &&
                   (args.m <= kernels_.mr || args.k * args.n * kSize <= kFewBytes)),
-        copied_a_(copies_a_ ? args.m * kCopiedRow * kSize : 0),
-        rows_(args.m, copies_a_ ? copied_a_.template as<T>() : args.a,
-              copies_a_ ? kCopiedRow : args.a_row, args.c, args.c_row) {}
+        height_(even_height(args.m, kernels_.mr)),
+        copied_a_(copies_a_ ? args.m * kCopiedRow * kSize : 0) {}
 
   void multiply() {
     const std::vector<Step> steps = cut_steps();
@@ -71,61 +70,54 @@ class Columns {
   void multiply_step(const Step& step, const T* here, const Step* next, T* ahead) {
     if (copies_a_) copy_a(step.block);
     const int64_t panels = ceil_div(step.n1 - step.n0, kernels_.nr);
-    const int64_t share = next == nullptr ? 0 : share_of(next->block, rows_.tiles() * panels);
-    RowsTile<T> tile = tile_of(step.block);
-    for (int64_t k = 0, i = 0; i < rows_.tiles(); ++i) {
-      set_rows(tile, i);
-      for (int64_t panel = 0; panel < panels; ++panel, k += share) {
+    const int64_t tiles = ceil_div(args_.m, height_) * panels;
+    const int64_t share = next == nullptr ? 0 : share_of(next->block, tiles);
+    // Panels but for a last, narrower one; in one call where nothing else is done between them.
+    const int64_t whole = std::max<int64_t>((step.n1 - step.n0) / kernels_.nr, 1);
+    const int64_t at_once = next == nullptr && !streams_ ? whole : 1;
+    DenseTile<T> tile = tile_of(step.block);
+    for (int64_t k = 0, row = 0; row < args_.m; row += height_) {
+      tile.rows = std::min(height_, args_.m - row);
+      for (int64_t panel = 0; panel < panels; panel += tile.tiles, k += share) {
         if (next != nullptr) fetch_b(*next, k + share, share);
         if (streams_)
-          fetch_c(step, panel + 1 < panels ? i : i + 1, panel + 1 < panels ? panel + 1 : 0);
-        if (panel == 0 || panel + 1 == panels) {
-          set_panel(tile, step, here, panel);
-        } else {
-          advance(tile);
-        }
-        kernels_.rows_tile(tile);
+          fetch_c(step, panel + 1 < panels ? row : row + height_,
+                  panel + 1 < panels ? panel + 1 : 0);
+        set_panel(tile, step, here, row, panel);
+        tile.tiles = panel == 0 ? at_once : 1;
+        kernels_.dense_tile(tile);
         if (next != nullptr) pack(*next, ahead, k, share);
       }
     }
   }
 
   /// All that is the same for the tiles of a block.
-  RowsTile<T> tile_of(const DepthBlock& block) const {
-    static constexpr int64_t kFirst = 0;
-    RowsTile<T> tile{};
-    tile.which = &kFirst;
+  DenseTile<T> tile_of(const DepthBlock& block) const {
+    DenseTile<T> tile{};
+    tile.c_row = args_.c_row;
+    tile.a_row = copies_a_ ? kCopiedRow : args_.a_row;
     tile.segments = 1;
     tile.length = block.length;
-    tile.a_offset = copies_a_ ? 0 : block.offset;
-    tile.a_row = rows_.a_row();
     tile.accumulate = block.offset > 0;
     tile.relu = is_last(block) && args_.relu;
+    tile.b_step = in_place_ ? kernels_.nr : kernels_.nr * block.length;
+    tile.c_step = kernels_.nr;
+    tile.bias_step = kernels_.nr;
     return tile;
   }
 
-  void set_rows(RowsTile<T>& tile, int64_t i) const {
-    tile.c = rows_.c(i);
-    tile.a = rows_.a(i);
-    tile.rows = rows_.rows(i);
-  }
-
-  void set_panel(RowsTile<T>& tile, const Step& step, const T* packed, int64_t panel) const {
+  void set_panel(DenseTile<T>& tile, const Step& step, const T* packed, int64_t row,
+                 int64_t panel) const {
     const int64_t n = step.n0 + panel * kernels_.nr;
     const bool in_place = read_in_place(n);
     tile.b = in_place ? args_.b + step.block.offset * args_.b_depth + n
                       : packed + panel * kernels_.nr * step.block.length;
     tile.b_row = in_place ? args_.b_depth : kernels_.nr;
-    tile.c_offset = n;
+    tile.a =
+        (copies_a_ ? copied_a_.template as<T>() : args_.a + step.block.offset) + row * tile.a_row;
+    tile.c = args_.c + row * args_.c_row + n;
     tile.cols = std::min(kernels_.nr, args_.n - n);
     tile.bias = is_last(step.block) && args_.bias != nullptr ? args_.bias + n : nullptr;
-  }
-
-  /// From one panel to the next, which lies alike.
-  void advance(RowsTile<T>& tile) const {
-    tile.b += in_place_ ? kernels_.nr : kernels_.nr * tile.length;
-    tile.c_offset += kernels_.nr;
-    if (tile.bias != nullptr) tile.bias += kernels_.nr;
   }
 
   bool is_last(const DepthBlock& block) const { return block.offset + block.length == args_.k; }
@@ -173,20 +165,20 @@ class Columns {
   }
 
   /// A store to memory that is in no cache holds up the stores behind it.
-  void fetch_c(const Step& step, int64_t i, int64_t panel) const {
-    if (i == rows_.tiles()) return;
-    for (int64_t r = 0; r < rows_.rows(i); ++r)
-      for (int64_t n = panel * kernels_.nr; n < (panel + 1) * kernels_.nr; n += kLine)
-        fetch_line_to_write(rows_.c(i)[r] + step.n0 + n);
+  void fetch_c(const Step& step, int64_t row, int64_t panel) const {
+    const int64_t n0 = step.n0 + panel * kernels_.nr;
+    for (int64_t m = row; m < std::min(row + height_, args_.m); ++m)
+      for (int64_t n = n0; n < n0 + kernels_.nr; n += kLine)
+        fetch_line_to_write(args_.c + m * args_.c_row + n);
   }
 
   const GemmArgs<T>& args_;
   const GemmKernels<T>& kernels_ = gemm_kernels<T>();
   bool copies_a_, in_place_;
+  int64_t height_;        // of the tiles, but for the last
   bool streams_ = false;  // more than stays in a cache
   int64_t packed_size_ = 0;
   Scratch copied_a_;
-  TileTable<T> rows_;
 };
 
 }  // namespace

@@ -87,21 +87,19 @@ TileTable<T>::TileTable(int64_t tiles, int64_t segments)
       pointers_(tiles * (segments + 1) * mr_ * static_cast<int64_t>(sizeof(T*))) {}
 
 template <class T>
-TileTable<T>::TileTable(int64_t n_rows, const T* a, int64_t a_row, T* c, int64_t c_row)
-    : TileTable(ceil_div(n_rows, gemm_kernels<T>().mr), 1) {
-  a_row_ = a_row;
-  const int64_t step = ceil_div(n_rows, std::max<int64_t>(tiles_, 1));  // tiles of even height
-  for (int64_t tile = 0; tile < tiles_; ++tile) {
-    const int64_t first = tile * step;
-    rows(tile) = std::min(step, n_rows - first);
-    active(tile)[0] = 0;
-    active_before(tile)[0] = 0;
-    active_before(tile)[1] = 1;
-    for (int64_t r = 0; r < rows(tile); ++r) {
-      this->a(tile)[r] = a + (first + r) * a_row;
-      this->c(tile)[r] = c + (first + r) * c_row;
-    }
-  }
+void multiply_down(DenseTile<T> tile, int64_t rows) {
+  const GemmKernels<T>& kernels = gemm_kernels<T>();
+  const int64_t rest = rows % tile.rows;
+  tile.tiles = rows / tile.rows;
+  tile.a_step = tile.rows * tile.a_row;
+  tile.c_step = tile.rows * tile.c_row;
+  kernels.dense_tile(tile);
+  if (rest == 0) return;
+  tile.a += tile.tiles * tile.a_step;
+  tile.c += tile.tiles * tile.c_step;
+  tile.rows = rest;
+  tile.tiles = 1;
+  kernels.dense_tile(tile);
 }
 
 template <class T>
@@ -114,7 +112,6 @@ void multiply_rows(const TileTable<T>& table, const PackedMatrix<T>& b,
       const int64_t n0 = panel * kernels.nr;
       RowsTile<T> tile{};
       tile.b = b.panel(block, panel) - block.first * block.length * kernels.nr;
-      tile.b_row = kernels.nr;
       tile.length = block.length;
       tile.bias = is_last && epilogue.bias != nullptr ? epilogue.bias + n0 : nullptr;
       tile.c_offset = epilogue.c_offset + n0;
@@ -122,7 +119,6 @@ void multiply_rows(const TileTable<T>& table, const PackedMatrix<T>& b,
       tile.cols = std::min(kernels.nr, b.cols() - n0);
       tile.accumulate = &block != &b.blocks().front();
       tile.relu = is_last && epilogue.relu;
-      tile.a_row = table.a_row();
       for (int64_t i = 0; i < table.tiles(); ++i) {
         const int64_t first = table.active_before(i)[block.first];
         tile.which = table.active(i) + first;
@@ -141,6 +137,7 @@ void multiply_rows(const TileTable<T>& table, const PackedMatrix<T>& b,
   template const DotKernels<T>& dot_kernels<T>();                             \
   template class PackedMatrix<T>;                                             \
   template class TileTable<T>;                                                \
+  template void multiply_down<T>(DenseTile<T>, int64_t);                      \
   template void multiply_rows<T>(const TileTable<T>&, const PackedMatrix<T>&, \
                                  const RowsEpilogue<T>&);
 HEDDLE_INSTANTIATE(float)

@@ -43,6 +43,8 @@ const std::vector<Row> kRows = {
     {3, 3, 9, 7, 5, 3, 3, 2, 2, 1, 1},             // few channels, with a stride
     {2, 3, 7, 11, 64, 3, 3, 1, 1, 1, 1},           // few channels, pairs of panels
     {1, 8, 9, 9, 64, 7, 7, 2, 1, 3, 3},            // the same, sums in several blocks
+    {1, 3, 60, 40, 32, 3, 3, 1, 1, 1, 1},          // few channels, an image in several pieces
+    {1, 3, 90, 41, 9, 3, 3, 2, 1, 2, 1, 2, 1},     // the same with a stride and dilation
     {2, 1, 11, 13, 7, 5, 3, 2, 1, 2, 0},           // not square in anything
     {2, 32, 8, 8, 64, 3, 3, 1, 1, 1, 1},           // whole vectors
     {1, 64, 6, 6, 32, 3, 3, 1, 1, 1, 1},           //
@@ -209,8 +211,9 @@ TEST_CASE("conv2d: values and gradients agree with float64 sums on every instruc
 
 TEST_CASE("conv2d: the same bits for any number of threads") {
   const SettingsGuard guard;
-  for (const Row& row : {kRows[1], kRows[4], kRows[10], Row{16, 16, 24, 24, 32, 3, 3, 1, 1, 1, 1},
-                         Row{40, 3, 16, 16, 16, 3, 3, 1, 1, 1, 1}}) {
+  for (const Row& row :
+       {kRows[1], kRows[4], kRows[5], kRows[12], Row{16, 16, 24, 24, 32, 3, 3, 1, 1, 1, 1},
+        Row{40, 3, 16, 16, 16, 3, 3, 1, 1, 1, 1}}) {
     check_threads<float>(row);
     check_threads<BFloat16>(row);
   }

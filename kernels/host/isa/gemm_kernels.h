@@ -8,15 +8,35 @@
 /// function or a library template: the linker could hand one set's copy to another machine.
 namespace heddle::cpu {
 
-/// c[row][col] = [c +] sum over segments s of `which` and k of a[s][row][k] * b[s][k][col], then +
-/// bias, then max(0, c). The rows of both c and a are found through pointers: an image needs no
+/// c[row][col] = [c +] bias + sum over segments s and k of a[s][row][k] * b[s][k][col], then max(0,
+/// c). All rows lie at even distances. One call does `tiles` of them, each a step from the one
+/// before: other rows with the same b, or other columns.
+template <class T>
+struct DenseTile {
+  T* c;  // row r at c + r * c_row
+  int64_t c_row;
+  const T* a;  // row r of segment s at a + s * a_segment + r * a_row
+  int64_t a_row, a_segment;
+  const T* b;       // (segments * length) rows of nr values that may be read
+  int64_t b_row;    // distance of the rows of b: nr where it is packed
+  int64_t b_panel;  // distance of a second panel of columns; or 0. With it the tile has 2 nr
+                    // columns and at most mr / 2 rows
+  const T* bias;    // (cols), may be null
+  int64_t segments, length;
+  int64_t rows, cols;  // at most mr, nr
+  bool accumulate, relu;
+  int64_t tiles;
+  int64_t a_step, b_step, c_step, bias_step;
+  int64_t c_ahead;  // distance of what will be written soon: fetched; or 0
+};
+
+/// The same for one tile whose rows of c and a are found through pointers: an image needs no
 /// unfolding. Segments that are zero in all rows are left out.
 template <class T>
 struct RowsTile {
   T* const* c;           // (rows) pointers
   const T* const* a;     // (all segments, mr) pointers
-  const T* b;            // (all segments, length) rows of nr values that may be read
-  int64_t b_row;         // distance of the rows of b: nr where it is packed
+  const T* b;            // (all segments, length) rows of nr values
   const int64_t* which;  // (segments)
   int64_t segments, length;
   const T* bias;       // (cols), may be null
@@ -24,9 +44,6 @@ struct RowsTile {
   int64_t a_offset;    // added to each pointer of a
   int64_t rows, cols;  // at most mr, nr
   bool accumulate, relu;
-  int64_t a_row;    // distance of the rows of a where it is the same for all; or 0
-  int64_t b_panel;  // distance of a second panel of columns; or 0. With it the tile has 2 nr
-                    // columns and at most mr / 2 rows
 };
 
 /// c[row][col] = [c +] sum over k of a[k][row] * b[k][col]: both operands as they lie in memory,
@@ -47,6 +64,7 @@ struct OuterTile {
 template <class T>
 struct GemmKernels {
   int64_t mr, nr;
+  void (*dense_tile)(const DenseTile<T>& tile);
   void (*rows_tile)(const RowsTile<T>& tile);
   void (*outer_tile)(const OuterTile<T>& tile);
   /// packed (depth, nr) = the transpose of source (cols, depth), rows `stride` apart; columns from
