@@ -80,7 +80,8 @@ PlanRef make_plan(const Conv2dGeometry& g, const Names& names, int64_t alignment
   std::vector<Descriptor> descriptors;
   for (Descriptor* part : {&parts.x, &parts.w, &parts.y, &parts.settings, &operation})
     descriptors.push_back(std::move(*part));
-  return Plan::make(std::move(descriptors), g.dtype, stream);
+  const bool rounds = g.dtype == DType::kFloat32;
+  return Plan::make(std::move(descriptors), rounds ? TensorCores::kNo : TensorCores::kYes, stream);
 }
 
 bool worth_asking(const Conv2dGeometry& g) {

@@ -93,7 +93,7 @@ PlanRef make_plan(const Pooling& pooling, int64_t alignment, StreamRef stream) {
   if (pooling.places != nullptr) operation.set(pooling.names.index, descriptors[3]);
   if (operation.try_to_finalize() != CUDNN_STATUS_SUCCESS) return nullptr;
   descriptors.push_back(std::move(operation));
-  return Plan::make(std::move(descriptors), g.dtype, stream);
+  return Plan::make(std::move(descriptors), TensorCores::kYes, stream);
 }
 
 template <class Args>

@@ -159,7 +159,8 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeType_t type, int64_t count,
                                        const void* elements);
 /// A heuristic of mode A proposes three engines: one that gives other bits each run, one of tensor
-/// cores (TF32 for float32), and one of plain arithmetic; the fallback proposes the last.
+/// cores (TF32 for float32), and one of plain arithmetic; the fallback proposes the last. Other
+/// operations than convolutions have the first two alone.
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t capacity,

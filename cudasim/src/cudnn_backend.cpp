@@ -47,24 +47,36 @@ cudnnStatus_t check(const BackendDescriptor& d) {
   return CUDNN_STATUS_SUCCESS;
 }
 
+/// What a heuristic proposes for an operation: cuDNN's engines for anything but products say of
+/// themselves that they use tensor cores.
+std::vector<Engine> engines_for(cudnnBackendDescriptorType_t operation,
+                                cudnnBackendHeurMode_t mode) {
+  const bool all = mode == CUDNN_HEUR_MODE_A;
+  if (!is_convolution(operation)) {
+    return all ? std::vector{Engine::kOtherBits, Engine::kTensorCores}
+               : std::vector{Engine::kTensorCores};
+  }
+  return all ? std::vector{Engine::kOtherBits, Engine::kTensorCores, Engine::kPlain}
+             : std::vector{Engine::kPlain};
+}
+
 /// Hands out the engines that a heuristic proposes.
 void fill_proposals(const BackendDescriptor& heuristic, int64_t capacity, int64_t* count,
                     void* elements) {
-  const bool all =
-      heuristic.get<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) == CUDNN_HEUR_MODE_A;
+  const BackendDescriptor& graph = heuristic.child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
   const std::vector<Engine> engines =
-      all ? std::vector{Engine::kOtherBits, Engine::kTensorCores, Engine::kPlain}
-          : std::vector{Engine::kPlain};
+      engines_for(graph.child(CUDNN_ATTR_OPERATIONGRAPH_OPS).type,
+                  heuristic.get<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE));
   *count = static_cast<int64_t>(engines.size());
   if (capacity == 0) return;
   *count = std::min(*count, capacity);
   for (int64_t i = 0; i < *count; ++i) {
     BackendDescriptor& out = *static_cast<BackendDescriptor**>(elements)[i];
-    const BackendDescriptor* graph = &heuristic.child(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+    const BackendDescriptor* pointer = &graph;
     out.engine = engines[static_cast<size_t>(i)];
-    const char* bytes = reinterpret_cast<const char*>(&graph);
+    const char* bytes = reinterpret_cast<const char*>(&pointer);
     out.attributes[CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH] = {
-        CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, std::vector<char>(bytes, bytes + sizeof(graph))};
+        CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, std::vector<char>(bytes, bytes + sizeof(pointer))};
     out.finalized = true;
   }
 }

@@ -73,6 +73,10 @@ int64_t common_alignment(const std::vector<const void*>& pointers);
 
 using Bindings = std::vector<std::pair<int64_t, const void*>>;  ///< a tensor's id, and its data
 
+/// Whether an operation may run on tensor cores, where products round float32 factors to TF32.
+/// Engines say that they use them even of operations without products: poolings, for instance.
+enum class TensorCores { kNo, kYes };
+
 class Plan;
 using PlanRef = std::shared_ptr<const Plan>;
 
@@ -80,9 +84,9 @@ using PlanRef = std::shared_ptr<const Plan>;
 class Plan {
  public:
   /// Of the operation that is the last of `descriptors`; the ones before are what it refers to.
-  /// Null where no engine computes it with the same bits each run, sums in float32, and, for
-  /// float32, products in float32 too (no TF32).
-  static PlanRef make(std::vector<Descriptor> descriptors, DType dtype, StreamRef stream);
+  /// Null where no engine computes it with the same bits each run and sums in float32.
+  static PlanRef make(std::vector<Descriptor> descriptors, TensorCores tensor_cores,
+                      StreamRef stream);
 
   void run(const Bindings& bindings, StreamRef stream) const;
 

@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kMaxWorkspaceBytes = int64_t{512} << 20;
 
 /// Gives up what an engine may do that we do not want, by its notes.
-bool is_wanted(cudnnBackendNumericalNote_t note, DType dtype) {
+bool is_wanted(cudnnBackendNumericalNote_t note, TensorCores tensor_cores) {
   switch (note) {
     case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
     case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
@@ -32,13 +32,13 @@ bool is_wanted(cudnnBackendNumericalNote_t note, DType dtype) {
     case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:  // loses half of the digits
       return false;
     case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
-      return dtype != DType::kFloat32;  // they would round the factors to TF32
+      return tensor_cores == TensorCores::kYes;
     default:
       return true;
   }
 }
 
-bool engine_is_wanted(const Descriptor& configuration, DType dtype) {
+bool engine_is_wanted(const Descriptor& configuration, TensorCores tensor_cores) {
   const Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t out = engine.get();
   int64_t count = 0;
@@ -49,8 +49,9 @@ bool engine_is_wanted(const Descriptor& configuration, DType dtype) {
                                              CUDNN_TYPE_NUMERICAL_NOTE,
                                              CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes));
   const auto n_notes = std::min<int64_t>(count, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-  return std::all_of(notes, notes + n_notes,
-                     [&](cudnnBackendNumericalNote_t note) { return is_wanted(note, dtype); });
+  return std::all_of(notes, notes + n_notes, [&](cudnnBackendNumericalNote_t note) {
+    return is_wanted(note, tensor_cores);
+  });
 }
 
 /// What the library proposes for the graph, the best first; nothing where it knows none.
@@ -136,7 +137,8 @@ int64_t common_alignment(const std::vector<const void*>& pointers) {
   return static_cast<int64_t>(bits & (~bits + 1));
 }
 
-PlanRef Plan::make(std::vector<Descriptor> descriptors, DType dtype, StreamRef stream) {
+PlanRef Plan::make(std::vector<Descriptor> descriptors, TensorCores tensor_cores,
+                   StreamRef stream) {
   const Lease handle(stream);
   Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, descriptors.back())
@@ -144,7 +146,7 @@ PlanRef Plan::make(std::vector<Descriptor> descriptors, DType dtype, StreamRef s
   if (graph.try_to_finalize() != CUDNN_STATUS_SUCCESS) return nullptr;
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
     for (Descriptor& configuration : propose(graph, mode)) {
-      if (!engine_is_wanted(configuration, dtype)) continue;
+      if (!engine_is_wanted(configuration, tensor_cores)) continue;
       Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
       plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle.get())
           .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
