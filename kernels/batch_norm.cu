@@ -182,6 +182,15 @@ __global__ void batch_norm_move_running_thread_per_channel_kernel(
   running_var[channel] = moved(running_var[channel], static_cast<double>(var[channel]) * unbiased);
 }
 
+__global__ void batch_norm_variance_thread_per_channel_kernel(float* var, const float* inv_std,
+                                                              int64_t channels, double eps) {
+  const int64_t channel = int64_t{blockIdx.x} * kColumnThreads + threadIdx.x;
+  if (channel >= channels) return;
+  const double inverse = static_cast<double>(inv_std[channel]);
+  const double value = 1.0 / (inverse * inverse) - eps;
+  var[channel] = value < 0.0 ? 0.0F : static_cast<float>(value);  // NaN stays NaN
+}
+
 template <class T>
 void statistics(const BatchNormForwardArgs& args, StreamRef stream) {
   const BatchNormProblem& p = args.problem;
@@ -252,6 +261,14 @@ void batch_norm_move_running(const BatchNormRunningArgs& args, StreamRef stream)
          static_cast<float*>(args.running_mean), static_cast<float*>(args.running_var),
          static_cast<const float*>(args.mean), static_cast<const float*>(args.var), channels,
          args.momentum, rows / (rows - 1.0));
+}
+
+void batch_norm_variance(void* var, const void* inv_std, double eps, int64_t channels,
+                         StreamRef stream) {
+  if (channels == 0) return;
+  launch("batch_norm_variance", batch_norm_variance_thread_per_channel_kernel,
+         {.grid = grid_for(channels, kColumnThreads), .block = kColumnThreads}, stream,
+         static_cast<float*>(var), static_cast<const float*>(inv_std), channels, eps);
 }
 
 }  // namespace heddle::cuda

@@ -86,7 +86,18 @@ void batch_norm_inference(const BatchNormInferenceArgs& args, StreamRef stream);
 void batch_norm_forward(const BatchNormForwardArgs& args, StreamRef stream);
 void batch_norm_backward(const BatchNormBackwardArgs& args, StreamRef stream);
 void batch_norm_move_running(const BatchNormRunningArgs& args, StreamRef stream);
+/// var (channels) = 1 / inv_std^2 - eps, for a library that keeps inv_std alone.
+void batch_norm_variance(void* var, const void* inv_std, double eps, int64_t channels,
+                         StreamRef stream);
 }  // namespace cuda
+
+/// cuDNN's versions, where their *_supports says that it can. Evaluation is native.
+namespace cudnn {
+bool batch_norm_forward_supports(const BatchNormForwardArgs& args, StreamRef stream);
+bool batch_norm_backward_supports(const BatchNormBackwardArgs& args, StreamRef stream);
+void batch_norm_forward(const BatchNormForwardArgs& args, StreamRef stream);
+void batch_norm_backward(const BatchNormBackwardArgs& args, StreamRef stream);
+}  // namespace cudnn
 
 /// oneDNN's versions, where their *_supports says that it can.
 namespace onednn {

@@ -19,6 +19,11 @@ bool is_resample(cudnnBackendDescriptorType_t type) {
          type == CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR;
 }
 
+bool is_norm(cudnnBackendDescriptorType_t type) {
+  return type == CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR ||
+         type == CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR;
+}
+
 cudnnStatus_t check(const BackendDescriptor& d) {
   for (const cudnnBackendAttributeName_t name : required_attributes(d.type)) {
     if (!d.has(name)) return CUDNN_STATUS_BAD_PARAM;
@@ -44,6 +49,7 @@ cudnnStatus_t check(const BackendDescriptor& d) {
   }
   if (is_convolution(d.type)) return check_convolution(d);
   if (is_resample(d.type)) return check_resample(d);
+  if (is_norm(d.type)) return check_norm(d);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -103,6 +109,9 @@ cudnnStatus_t execute_plan(const cudnnContext* handle, const BackendDescriptor& 
                                            .child(CUDNN_ATTR_OPERATIONGRAPH_OPS);
   if (is_convolution(operation.type)) {
     return run_convolution(handle, operation, configuration.engine, pack);
+  }
+  if (is_norm(operation.type)) {
+    return run_norm(handle, operation, configuration.engine, pack);
   }
   return run_resample(handle, operation, configuration.engine, pack);
 }

@@ -89,6 +89,7 @@ struct BackendDescriptor {
   Engine engine = Engine::kPlain;  // of an engine and of a configuration
 
   bool has(cudnnBackendAttributeName_t name) const { return attributes.count(name) == 1; }
+  bool is(cudnnBackendAttributeName_t name) const { return has(name) && get<bool>(name); }
   template <class T>
   T get(cudnnBackendAttributeName_t name, size_t index = 0) const {
     T value{};
@@ -116,10 +117,13 @@ size_t bytes_of(cudnnBackendAttributeType_t type);
 /// Whether an operation's tensors go together.
 cudnnStatus_t check_convolution(const BackendDescriptor& operation);
 cudnnStatus_t check_resample(const BackendDescriptor& operation);
+cudnnStatus_t check_norm(const BackendDescriptor& operation);
 /// Launches an operation by an engine, on the pack's data.
 cudnnStatus_t run_convolution(const cudnnContext* handle, const BackendDescriptor& operation,
                               Engine engine, const BackendDescriptor& pack);
 cudnnStatus_t run_resample(const cudnnContext* handle, const BackendDescriptor& operation,
                            Engine engine, const BackendDescriptor& pack);
+cudnnStatus_t run_norm(const cudnnContext* handle, const BackendDescriptor& operation,
+                       Engine engine, const BackendDescriptor& pack);
 
 }  // namespace cudasim

@@ -41,11 +41,14 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<int64_t>& values);
   Descriptor& set(cudnnBackendAttributeName_t name, int64_t value);
   Descriptor& set(cudnnBackendAttributeName_t name, float value);
+  Descriptor& set(cudnnBackendAttributeName_t name, bool value);
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value);
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnResampleMode_t value);
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnPaddingMode_t value);
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnNanPropagation_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendNormMode_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendNormFwdPhase_t value);
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value);
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
   Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& value);
@@ -68,6 +71,8 @@ class Descriptor {
 /// A dense channels-last tensor of sizes (N, C, H, W); `alignment` in bytes of where the data lies.
 Descriptor image(int64_t id, cudnnDataType_t type, const std::vector<int64_t>& sizes,
                  int64_t alignment);
+/// One float, read on the host when a plan runs.
+Descriptor scalar(int64_t id);
 /// The largest power of two up to 16 that all pointers are multiples of.
 int64_t common_alignment(const std::vector<const void*>& pointers);
 

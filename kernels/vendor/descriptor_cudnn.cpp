@@ -34,6 +34,9 @@ Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, int64_t value) {
 Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, float value) {
   return set(name, CUDNN_TYPE_FLOAT, 1, &value);
 }
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, bool value) {
+  return set(name, CUDNN_TYPE_BOOLEAN, 1, &value);
+}
 Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnDataType_t value) {
   return set(name, CUDNN_TYPE_DATA_TYPE, 1, &value);
 }
@@ -48,6 +51,12 @@ Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnPaddingMode_t
 }
 Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnNanPropagation_t value) {
   return set(name, CUDNN_TYPE_NAN_PROPOGATION, 1, &value);
+}
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendNormMode_t value) {
+  return set(name, CUDNN_TYPE_NORM_MODE, 1, &value);
+}
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendNormFwdPhase_t value) {
+  return set(name, CUDNN_TYPE_NORM_FWD_PHASE, 1, &value);
 }
 Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value) {
   return set(name, CUDNN_TYPE_HEUR_MODE, 1, &value);

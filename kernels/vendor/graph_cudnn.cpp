@@ -117,8 +117,10 @@ cudnnDataType_t data_type(DType dtype) {
   return dtype == DType::kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
 
-Descriptor image(int64_t id, cudnnDataType_t type, const std::vector<int64_t>& sizes,
-                 int64_t alignment) {
+namespace {
+
+Descriptor tensor(int64_t id, cudnnDataType_t type, const std::vector<int64_t>& sizes,
+                  int64_t alignment, bool by_value) {
   const int64_t channels = sizes[1], height = sizes[2], width = sizes[3];
   Descriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
@@ -126,9 +128,21 @@ Descriptor image(int64_t id, cudnnDataType_t type, const std::vector<int64_t>& s
       .set(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes)
       .set(CUDNN_ATTR_TENSOR_STRIDES,
            std::vector<int64_t>{height * width * channels, 1, width * channels, channels})
-      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment);
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment)
+      .set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, by_value);
   descriptor.finalize();
   return descriptor;
+}
+
+}  // namespace
+
+Descriptor image(int64_t id, cudnnDataType_t type, const std::vector<int64_t>& sizes,
+                 int64_t alignment) {
+  return tensor(id, type, sizes, alignment, false);
+}
+
+Descriptor scalar(int64_t id) {
+  return tensor(id, CUDNN_DATA_FLOAT, {1, 1, 1, 1}, static_cast<int64_t>(sizeof(float)), true);
 }
 
 int64_t common_alignment(const std::vector<const void*>& pointers) {

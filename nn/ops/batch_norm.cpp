@@ -91,7 +91,7 @@ Gradients batch_norm_backward(const Saved& saved, const Tensor& incoming, DType 
                                    x.raw_data(),
                                    mean.raw_data(),
                                    inv_std.raw_data()};
-  HEDDLE_DISPATCH_VENDOR(x.device(), batch_norm_backward, args);
+  HEDDLE_DISPATCH_VENDORS(x.device(), batch_norm_backward, args, cudnn);
   return {dx, weight.defined() ? to(dw, weight_dtype) : Tensor(),
           bias.defined() ? to(db, bias_dtype) : Tensor()};
 }
@@ -104,7 +104,7 @@ Tensor normalise_batch(const Tensor& x, const BatchNormProblem& problem,
   const Tensor var = Tensor::empty_like(mean);
   const BatchNormForwardArgs args{problem,        options.eps,        y.raw_data(), mean.raw_data(),
                                   var.raw_data(), inv_std.raw_data(), x.raw_data()};
-  HEDDLE_DISPATCH_VENDOR(x.device(), batch_norm_forward, args);
+  HEDDLE_DISPATCH_VENDORS(x.device(), batch_norm_forward, args, cudnn);
   if (options.training && running_mean.defined() && problem.rows > 1) {
     HEDDLE_DISPATCH(x.device(), batch_norm_move_running,
                     {problem, options.momentum, running_mean.raw_data(), running_var.raw_data(),

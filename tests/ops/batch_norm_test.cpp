@@ -99,7 +99,8 @@ void check_evaluation(const Shape& shape, bool relu) {
 
 TEST_CASE("batch_norm follows its oracle in training", "[device][batch_norm]") {
   const std::vector<Shape> shapes{{2, 3, 4, 5}, {3, 33, 2, 2},  {33, 31},       {1025, 2},
-                                  {33, 1025},   {1, 16, 33, 7}, {5, 1, 31, 33}, {1, 4, 2, 2}};
+                                  {33, 1025},   {1, 16, 33, 7}, {5, 1, 31, 33}, {1, 4, 2, 2},
+                                  {3, 24, 2, 5}};  // channels in whole vectors: by cuDNN too
   for (const Shape& shape : shapes) {
     check_training(shape, false);
     check_training(shape, true);

@@ -97,8 +97,8 @@ void check_gradients(const OpCase& row, DType dtype, Device device) {
 /// Whether cuBLAS or cuDNN may compute the row: its name begins with the op's.
 bool has_cuda_vendor(const OpCase& row) {
   const std::string op = row.name.substr(0, row.name.find(' '));
-  const std::string ops[] = {"avg_pool2d",  "conv2d", "linear",
-                             "log_softmax", "matmul", "max_pool2d"};
+  const std::string ops[] = {"avg_pool2d",  "batch_norm", "conv2d",    "linear",
+                             "log_softmax", "matmul",     "max_pool2d"};
   return std::find(std::begin(ops), std::end(ops), op) != std::end(ops);
 }
 
