@@ -59,18 +59,15 @@ Prepared prepare(const ConvWork& work, Direction direction, const Setting& setti
   void* const pbias = work.bias ? prepared.hold(bias) : nullptr;
   if (direction == Direction::kForward) {
     const Conv2dForwardArgs args{g, py, px, pw, pbias, work.relu};
-    HEDDLE_ADD_SIDES(prepared, setting, conv2d_forward, args);
-    HEDDLE_ADD_CUDA_VENDOR(prepared, setting, conv2d_forward, args, cudnn);
+    HEDDLE_ADD_ALL_SIDES(prepared, setting, conv2d_forward, args, cudnn);
     prepared.result = y;
   } else if (direction == Direction::kData) {
     const Conv2dBackwardDataArgs args{g, px, py, pw};
-    HEDDLE_ADD_SIDES(prepared, setting, conv2d_backward_data, args);
-    HEDDLE_ADD_CUDA_VENDOR(prepared, setting, conv2d_backward_data, args, cudnn);
+    HEDDLE_ADD_ALL_SIDES(prepared, setting, conv2d_backward_data, args, cudnn);
     prepared.result = x;
   } else {
     const Conv2dBackwardWeightArgs args{g, pw, pbias, px, py};
-    HEDDLE_ADD_SIDES(prepared, setting, conv2d_backward_weight, args);
-    HEDDLE_ADD_CUDA_VENDOR(prepared, setting, conv2d_backward_weight, args, cudnn);
+    HEDDLE_ADD_ALL_SIDES(prepared, setting, conv2d_backward_weight, args, cudnn);
     prepared.result = w;
   }
   if (setting.beside_onednn()) add_raw_sides(work, direction, prepared.sides);

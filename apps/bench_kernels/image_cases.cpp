@@ -38,16 +38,21 @@ void add_pool(const ImageWork& work, const Images& images, const Setting& settin
   if (work.op == ImageOp::kAveragePool) {
     const AvgPool2dForwardArgs forward{g, images.y, images.x, true};
     const AvgPool2dBackwardArgs backward{g, images.x, images.y, true};
-    if (images.forward) HEDDLE_ADD_SIDES(prepared, setting, avg_pool2d_forward, forward);
-    if (!images.forward) HEDDLE_ADD_SIDES(prepared, setting, avg_pool2d_backward, backward);
+    if (images.forward) HEDDLE_ADD_ALL_SIDES(prepared, setting, avg_pool2d_forward, forward, cudnn);
+    if (!images.forward)
+      HEDDLE_ADD_ALL_SIDES(prepared, setting, avg_pool2d_backward, backward, cudnn);
     return;
   }
   const DType place = DType::kUInt8;
   void* const places = prepared.hold(random_input(y_size(work), place, setting));
   const MaxPool2dForwardArgs forward{g, images.y, images.x, places, place};
   const MaxPool2dBackwardArgs backward{g, images.x, images.y, places, place};
-  if (images.forward) HEDDLE_ADD_NATIVE(prepared, setting, max_pool2d_forward, forward);
-  if (!images.forward) HEDDLE_ADD_SIDES(prepared, setting, max_pool2d_backward, backward);
+  if (!images.forward) {
+    HEDDLE_ADD_ALL_SIDES(prepared, setting, max_pool2d_backward, backward, cudnn);
+    return;
+  }
+  HEDDLE_ADD_NATIVE(prepared, setting, max_pool2d_forward, forward);
+  HEDDLE_ADD_CUDA_VENDOR(prepared, setting, max_pool2d_forward, forward, cudnn);
 }
 
 void add_global(const ImageWork& work, const Images& images, const Setting& setting,
@@ -66,18 +71,19 @@ void add_batch_norm(const ImageWork& work, const Images& images, const Setting& 
                     Prepared& prepared) {
   void* v[7];  // weight, bias, mean, var, inv_std, dw, db
   for (void*& vector : v)
-    vector = prepared.hold(random_input(work.channels, DType::kFloat32, setting));
+    vector = prepared.hold(random_input(work.channels, DType::kFloat32, setting, 0.5F));
   const BatchNormProblem problem{
-      setting.dtype_of(work.dtype), x_size(work) / work.channels, work.channels, v[0], v[1], true};
+      setting.dtype_of(work.dtype),      x_size(work) / work.channels, work.channels, v[0], v[1],
+      work.op == ImageOp::kBatchNormRelu};
   if (images.forward) {
     const BatchNormForwardArgs args{problem, 1e-5, images.y, v[2], v[3], v[4], images.x};
-    HEDDLE_ADD_SIDES(prepared, setting, batch_norm_forward, args);
+    HEDDLE_ADD_ALL_SIDES(prepared, setting, batch_norm_forward, args, cudnn);
     return;
   }
   prepared.result = output(x_size(work), work.dtype, setting);
   const BatchNormBackwardArgs args{
       problem, true, prepared.hold(prepared.result), v[5], v[6], images.y, images.x, v[2], v[4]};
-  HEDDLE_ADD_SIDES(prepared, setting, batch_norm_backward, args);
+  HEDDLE_ADD_ALL_SIDES(prepared, setting, batch_norm_backward, args, cudnn);
 }
 
 void add_dropout(const ImageWork& work, const Images& images, const Setting& setting,
@@ -119,6 +125,7 @@ Prepared prepare(const ImageWork& work, Direction direction, const Setting& sett
       add_global(work, images, setting, prepared);
       break;
     case ImageOp::kBatchNorm:
+    case ImageOp::kBatchNormRelu:
       add_batch_norm(work, images, setting, prepared);
       break;
     case ImageOp::kDropout:
@@ -133,7 +140,8 @@ Prepared prepare(const ImageWork& work, Direction direction, const Setting& sett
 int64_t bytes_of(const ImageWork& work, bool forward) {
   const int64_t x = x_size(work), y = y_size(work);
   int64_t elements = x + y, bytes = 0;
-  if (work.op == ImageOp::kBatchNorm) elements = forward ? 3 * x : 5 * x;       // x (and dy) twice
+  if (work.op == ImageOp::kBatchNorm || work.op == ImageOp::kBatchNormRelu)
+    elements = forward ? 3 * x : 5 * x;                                         // x (and dy) twice
   if (work.op == ImageOp::kMaxPool || work.op == ImageOp::kDropout) bytes = y;  // places, mask
   return elements * size_of(work.dtype) + bytes;
 }
@@ -150,7 +158,8 @@ std::vector<Case> image_cases(const Scale& scale) {
       {"max_pool2d", ImageOp::kMaxPool, 64, 32},
       {"avg_pool2d", ImageOp::kAveragePool, 64, 32},
       {"global_avg_pool2d", ImageOp::kGlobalAverage, 512, 4},
-      {"batch_norm_relu", ImageOp::kBatchNorm, 64, 32},
+      {"batch_norm", ImageOp::kBatchNorm, 64, 32},
+      {"batch_norm_relu", ImageOp::kBatchNormRelu, 64, 32},
       {"dropout", ImageOp::kDropout, 64, 32},
   };
   std::vector<Case> cases;

@@ -33,18 +33,15 @@ Prepared prepare(const LinearWork& work, Direction direction, const Setting& set
   void* const bias = prepared.hold(random_input(out, dtype, setting));
   if (direction == Direction::kForward) {
     const LinearForwardArgs args{kept, rows, in, out, py, px, pw, bias, relu};
-    HEDDLE_ADD_SIDES(prepared, setting, linear_forward, args);
-    HEDDLE_ADD_CUDA_VENDOR(prepared, setting, linear_forward, args, cublas);
+    HEDDLE_ADD_ALL_SIDES(prepared, setting, linear_forward, args, cublas);
     prepared.result = y;
   } else if (direction == Direction::kData) {
     const LinearBackwardDataArgs args{kept, rows, in, out, px, py, pw};
-    HEDDLE_ADD_SIDES(prepared, setting, linear_backward_data, args);
-    HEDDLE_ADD_CUDA_VENDOR(prepared, setting, linear_backward_data, args, cublas);
+    HEDDLE_ADD_ALL_SIDES(prepared, setting, linear_backward_data, args, cublas);
     prepared.result = x;
   } else {
     const LinearBackwardWeightArgs args{kept, rows, in, out, pw, bias, px, py};
-    HEDDLE_ADD_SIDES(prepared, setting, linear_backward_weight, args);
-    HEDDLE_ADD_CUDA_VENDOR(prepared, setting, linear_backward_weight, args, cublas);
+    HEDDLE_ADD_ALL_SIDES(prepared, setting, linear_backward_weight, args, cublas);
     prepared.result = w;
   }
   if (setting.beside_onednn()) add_raw_sides(work, direction, prepared.sides);

@@ -36,7 +36,8 @@ RawPrimitive pool(const ImageWork& work, Direction direction, const Desc& x) {
 }
 
 RawPrimitive batch_norm(const ImageWork& work, Direction direction, const Desc& x) {
-  const auto pds = batch_norm_pds(x, true);
+  const bool relu = work.op == ImageOp::kBatchNormRelu;
+  const auto pds = batch_norm_pds(x, relu);
   const Desc channels = onednn::describe({work.channels}, DType::kFloat32, Tag::a);
   const auto vector = [&] { return random_memory(channels, DType::kFloat32); };
   const auto images = [&] { return random_memory(x, work.dtype); };
@@ -45,8 +46,8 @@ RawPrimitive batch_norm(const ImageWork& work, Direction direction, const Desc& 
         .bind(DNNL_ARG_MEAN, vector())
         .bind(DNNL_ARG_VARIANCE, zeros(channels))
         .bind(DNNL_ARG_SCALE, vector())
-        .bind(DNNL_ARG_SHIFT, vector())
-        .bind(DNNL_ARG_WORKSPACE, zeros(pds.forward.workspace_desc()));
+        .bind(DNNL_ARG_SHIFT, vector());
+    if (relu) primitive.bind(DNNL_ARG_WORKSPACE, zeros(pds.forward.workspace_desc()));
   };
   if (direction == Direction::kForward) {
     RawPrimitive primitive(pds.forward);
@@ -64,7 +65,8 @@ RawPrimitive batch_norm(const ImageWork& work, Direction direction, const Desc& 
 }
 
 RawPrimitive make(const ImageWork& work, Direction direction, const Desc& x) {
-  if (work.op == ImageOp::kBatchNorm) return batch_norm(work, direction, x);
+  if (work.op == ImageOp::kBatchNorm || work.op == ImageOp::kBatchNormRelu)
+    return batch_norm(work, direction, x);
   return pool(work, direction, x);
 }
 

@@ -30,7 +30,7 @@ struct LinearWork {
 };
 
 /// Operations that memory bounds, on images (batch, channels, size, size).
-enum class ImageOp { kMaxPool, kAveragePool, kGlobalAverage, kBatchNorm, kDropout };
+enum class ImageOp { kMaxPool, kAveragePool, kGlobalAverage, kBatchNorm, kBatchNormRelu, kDropout };
 
 struct ImageWork {
   ImageOp op;

@@ -19,6 +19,13 @@
       ::heddle::bench::add_vendor(prepared, args, HEDDLE_CPU_CANDIDATES(args, op)); \
   } while (false)
 
+/// Both of HEDDLE_ADD_SIDES and HEDDLE_ADD_CUDA_VENDOR.
+#define HEDDLE_ADD_ALL_SIDES(prepared, setting, op, args, library) \
+  do {                                                             \
+    HEDDLE_ADD_SIDES(prepared, setting, op, args);                 \
+    HEDDLE_ADD_CUDA_VENDOR(prepared, setting, op, args, library);  \
+  } while (false)
+
 /// Adds "vendor" on a CUDA device where this build's `library` (cublas, cudnn) can: in the same
 /// mathematical mode as ours, see kernels/vendor. Not under cudasim, which would count its
 /// stand-in.
