@@ -2,9 +2,9 @@
 // The variance never comes from a difference of raw squares: blocks of kBlockRows rows are taken
 // about their own mean while they lie in the first-level cache, and merged by Chan's formula (Chan,
 // Golub & LeVeque 1983), so x is read from memory once for the statistics and once for y. Backward
-// reads x and dy for the sums and again for dx; where ReLU was fused its mask is computed again
-// from x, not read. 16-bit floats are computed in float32, pieces merged in float64. Deterministic:
-// the pieces follow from the sizes and are merged in order.
+// reads x and dy for the sums and again for dx; a fused ReLU's mask is computed again from x.
+// 16-bit floats are computed in float32, pieces merged in float64. Deterministic: the pieces follow
+// from the sizes and are merged in order.
 #include "heddle/kernels/batch_norm.h"
 
 #include <algorithm>
@@ -136,7 +136,7 @@ void merge_pieces(const C* pieces, int64_t rows, int64_t rows_per_piece, int64_t
 }
 
 template <class T>
-void statistics(const BatchNormForwardArgs& args) {
+void statistics(const BatchNormStatisticsArgs& args) {
   using C = Compute<T>;
   const BatchNormProblem& p = args.problem;
   const int64_t grain = stat_rows(p);
@@ -260,8 +260,8 @@ void backward_sums(const BatchNormBackwardArgs& args, const Channels<Compute<T>>
 
 /// What the statistics' own gradients take from dx: mean_dy + (x - mean) * slope.
 template <class C>
-void write_corrections(const BatchNormBackwardArgs& args, C* mean_dy, C* slope) {
-  const C share = C(1) / static_cast<C>(args.problem.rows);
+void write_corrections(const BatchNormBackwardDataArgs& args, C* mean_dy, C* slope) {
+  const C share = C(1) / static_cast<C>(args.batch_rows);
   for (int64_t c = 0; c < args.problem.channels; ++c) {
     mean_dy[c] = static_cast<const C*>(args.db)[c] * share;
     slope[c] = static_cast<const C*>(args.dw)[c] * static_cast<const C*>(args.inv_std)[c] * share;
@@ -270,7 +270,7 @@ void write_corrections(const BatchNormBackwardArgs& args, C* mean_dy, C* slope) 
 
 /// dx = scale * (dy - mean_dy - (x - mean) * slope); in evaluation scale * dy.
 template <class T, bool kRelu, bool kTraining>
-void backward_data(const BatchNormBackwardArgs& args, const Channels<Compute<T>>& constants) {
+void backward_data(const BatchNormBackwardDataArgs& args, const Channels<Compute<T>>& constants) {
   using C = Compute<T>;
   const BatchNormProblem& p = args.problem;
   const cpu::Scratch scratch(2 * p.channels * static_cast<int64_t>(sizeof(C)));
@@ -304,10 +304,13 @@ void backward(const BatchNormBackwardArgs& args) {
   const Channels<Compute<T>> constants(args.problem, args.mean, args.inv_std);
   backward_sums<T, kRelu>(args, constants);
   if (args.dx == nullptr) return;
+  const BatchNormBackwardDataArgs rest{args.problem, args.problem.rows, args.dx,
+                                       args.dw,      args.db,           args.dy,
+                                       args.x,       args.mean,         args.inv_std};
   if (args.training) {
-    backward_data<T, kRelu, true>(args, constants);
+    backward_data<T, kRelu, true>(rest, constants);
   } else {
-    backward_data<T, kRelu, false>(args, constants);
+    backward_data<T, kRelu, false>(rest, constants);
   }
 }
 
@@ -356,10 +359,14 @@ void cpu::batch_norm_forward(const BatchNormForwardArgs& args) {
   const BatchNormProblem& p = args.problem;
   dispatch_float(p.dtype, [&]<class T>() {
     using C = Compute<T>;
-    statistics<T>(args);
+    statistics<T>({p, args.mean, args.var, args.x});
     invert_std<C>(args.var, args.eps, p.channels, args.inv_std);
     apply<T>(p, Channels<C>(p, args.mean, args.inv_std), args.x, args.y);
   });
+}
+
+void cpu::batch_norm_statistics(const BatchNormStatisticsArgs& args) {
+  dispatch_float(args.problem.dtype, [&]<class T>() { statistics<T>(args); });
 }
 
 void cpu::batch_norm_backward(const BatchNormBackwardArgs& args) {
@@ -372,12 +379,20 @@ void cpu::batch_norm_backward(const BatchNormBackwardArgs& args) {
   });
 }
 
+void cpu::batch_norm_backward_data(const BatchNormBackwardDataArgs& args) {
+  dispatch_float(args.problem.dtype, [&]<class T>() {
+    const Channels<Compute<T>> constants(args.problem, args.mean, args.inv_std);
+    if (args.problem.relu) {
+      backward_data<T, true, true>(args, constants);
+    } else {
+      backward_data<T, false, true>(args, constants);
+    }
+  });
+}
+
 void cpu::batch_norm_move_running(const BatchNormRunningArgs& args) {
-  if (args.problem.dtype == DType::kFloat64) {
-    move_running<double>(args);
-  } else {
-    move_running<float>(args);
-  }
+  if (args.problem.dtype == DType::kFloat64) return move_running<double>(args);
+  move_running<float>(args);
 }
 
 }  // namespace heddle

@@ -15,19 +15,6 @@ namespace {
 
 constexpr int kBlockRows = 4;  // values of a channel that a thread holds at a time
 
-/// n values: mean, and M2, the sum of squares about it.
-template <class C>
-struct Moments {
-  C n, mean, m2;
-};
-
-template <class C>
-__device__ __forceinline__ Moments<C> merged(const Moments<C>& a, const Moments<C>& b) {
-  if (b.n == C(0)) return a;
-  const C n = a.n + b.n, share = b.n / n, delta = b.mean - a.mean;
-  return {n, a.mean + delta * share, a.m2 + b.m2 + delta * delta * a.n * share};
-}
-
 /// Merges `count` rows, `step` apart, into the moments of each channel.
 template <int N, class T>
 __device__ __forceinline__ void merge_rows(const T* x, int count, int64_t step, float seen,
@@ -140,7 +127,7 @@ __global__ void batch_norm_forward_finish_kernel(float* mean, float* var, float*
   total = lanes[0][column];
   mean[channel] = static_cast<float>(total.mean);
   var[channel] = n_rows == 0 ? 0.0F : static_cast<float>(total.m2 / static_cast<double>(n_rows));
-  inv_std[channel] = inverse_std(var[channel], eps);
+  if (inv_std != nullptr) inv_std[channel] = inverse_std(var[channel], eps);
 }
 
 __global__ void batch_norm_inference_thread_per_channel_kernel(float* inv_std, const float* var,
@@ -191,8 +178,9 @@ __global__ void batch_norm_variance_thread_per_channel_kernel(float* var, const 
   var[channel] = value < 0.0 ? 0.0F : static_cast<float>(value);  // NaN stays NaN
 }
 
+/// inv_std may be null.
 template <class T>
-void statistics(const BatchNormForwardArgs& args, StreamRef stream) {
+void statistics(const BatchNormStatisticsArgs& args, void* inv_std, double eps, StreamRef stream) {
   const BatchNormProblem& p = args.problem;
   const auto run = [&]<int N>() {
     const ColumnTiles tiles(p.channels, N);
@@ -208,8 +196,7 @@ void statistics(const BatchNormForwardArgs& args, StreamRef stream) {
     launch("batch_norm_forward", batch_norm_forward_finish_kernel,
            {.grid = grid_for(p.channels, kFinishChannels), .block = kFinishChannels * kFinishLanes},
            stream, static_cast<float*>(args.mean), static_cast<float*>(args.var),
-           static_cast<float*>(args.inv_std), memory, pieces.n, pieces.rows, p.rows, p.channels,
-           args.eps);
+           static_cast<float*>(inv_std), memory, pieces.n, pieces.rows, p.rows, p.channels, eps);
   };
   dispatch_width<T>(p.channels, run, args.x);
 }
@@ -247,9 +234,16 @@ void batch_norm_forward(const BatchNormForwardArgs& args, StreamRef stream) {
   const BatchNormProblem& p = args.problem;
   if (p.channels == 0) return;
   dispatch_device_float("batch_norm_forward", p.dtype, [&]<class T>() {
-    statistics<T>(args, stream);
+    statistics<T>({p, args.mean, args.var, args.x}, args.inv_std, args.eps, stream);
     apply<T>(p, args.y, args.x, args.mean, args.inv_std, stream);
   });
+}
+
+void batch_norm_statistics(const BatchNormStatisticsArgs& args, StreamRef stream) {
+  const BatchNormProblem& p = args.problem;
+  if (p.channels == 0) return;
+  dispatch_device_float("batch_norm_statistics", p.dtype,
+                        [&]<class T>() { statistics<T>(args, nullptr, 0.0, stream); });
 }
 
 void batch_norm_move_running(const BatchNormRunningArgs& args, StreamRef stream) {

@@ -46,6 +46,14 @@ struct BatchNormForwardArgs {
   std::string key() const;
 };
 
+/// The statistics of x alone: mean and var (biased).
+struct BatchNormStatisticsArgs {
+  BatchNormProblem problem;
+  void* mean;
+  void* var;
+  const void* x;
+};
+
 /// With x^ = (x - mean) * inv_std, and dy set to 0 where `relu` cut y off:
 /// db = sum of dy, dw = sum of dy * x^, dx = weight * inv_std * (dy - (db + x^ * dw) / rows) in
 /// training, weight * inv_std * dy where the statistics were given.
@@ -63,6 +71,20 @@ struct BatchNormBackwardArgs {
   std::string key() const;
 };
 
+/// dx in training where x is a part of the batch: the sums db and dw, like mean and inv_std, are of
+/// all its rows.
+struct BatchNormBackwardDataArgs {
+  BatchNormProblem problem;
+  int64_t batch_rows;  // the divisor
+  void* dx;
+  const void* dw;  // (channels)
+  const void* db;  // (channels)
+  const void* dy;
+  const void* x;
+  const void* mean;
+  const void* inv_std;
+};
+
 /// running = (1 - momentum) * running + momentum * new; the variance unbiased, rows / (rows - 1).
 /// Running statistics have the dtype of the per-channel arrays.
 struct BatchNormRunningArgs {
@@ -77,14 +99,18 @@ struct BatchNormRunningArgs {
 namespace cpu {
 void batch_norm_inference(const BatchNormInferenceArgs& args);
 void batch_norm_forward(const BatchNormForwardArgs& args);
+void batch_norm_statistics(const BatchNormStatisticsArgs& args);
 void batch_norm_backward(const BatchNormBackwardArgs& args);
+void batch_norm_backward_data(const BatchNormBackwardDataArgs& args);
 void batch_norm_move_running(const BatchNormRunningArgs& args);
 }  // namespace cpu
 
 namespace cuda {
 void batch_norm_inference(const BatchNormInferenceArgs& args, StreamRef stream);
 void batch_norm_forward(const BatchNormForwardArgs& args, StreamRef stream);
+void batch_norm_statistics(const BatchNormStatisticsArgs& args, StreamRef stream);
 void batch_norm_backward(const BatchNormBackwardArgs& args, StreamRef stream);
+void batch_norm_backward_data(const BatchNormBackwardDataArgs& args, StreamRef stream);
 void batch_norm_move_running(const BatchNormRunningArgs& args, StreamRef stream);
 /// var (channels) = 1 / inv_std^2 - eps, for a library that keeps inv_std alone.
 void batch_norm_variance(void* var, const void* inv_std, double eps, int64_t channels,

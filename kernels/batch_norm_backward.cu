@@ -92,13 +92,13 @@ struct Corrections {
 
 template <int N>
 __device__ __forceinline__ Corrections<N> load_corrections(const float* dw, const float* db,
-                                                           const float* inv_std, int64_t n_rows,
+                                                           const float* inv_std, int64_t batch_rows,
                                                            const ColumnThread& at,
                                                            const ColumnTiles& tiles,
                                                            float* memory) {
   Corrections<N> c{filled_floats<N>(0.0F), filled_floats<N>(0.0F)};
   if (at.lane == 0 && at.channel < tiles.channels) {
-    const float rows_share = 1.0F / static_cast<float>(n_rows);
+    const float rows_share = 1.0F / static_cast<float>(batch_rows);
     c.mean_dy = load_floats<N>(db + at.channel);
     c.slope = load_floats<N>(dw + at.channel);
     const auto inv = load_floats<N>(inv_std + at.channel);
@@ -115,17 +115,15 @@ __device__ __forceinline__ Corrections<N> load_corrections(const float* dw, cons
 
 /// dx = scale * (dy - mean_dy - (x - mean) * slope); in evaluation scale * dy.
 template <class T, int N>
-__global__ void batch_norm_backward_data_thread_per_column_kernel(T* dx, const T* dy, const T* x,
-                                                                  const float* dw, const float* db,
-                                                                  ChannelInputs inputs, bool relu,
-                                                                  bool training, int64_t n_rows,
-                                                                  ColumnTiles tiles) {
+__global__ void batch_norm_backward_data_thread_per_column_kernel(
+    T* dx, const T* dy, const T* x, const float* dw, const float* db, ChannelInputs inputs,
+    bool relu, bool training, int64_t n_rows, int64_t batch_rows, ColumnTiles tiles) {
   HEDDLE_SHARED(float, memory, [5 * N * kTileVectors]);
   const ColumnThread at(tiles, N);
   const auto constants = load_constants<N>(inputs, at, tiles, memory);
   Corrections<N> corrections{filled_floats<N>(0.0F), filled_floats<N>(0.0F)};
   if (training) {
-    corrections = load_corrections<N>(dw, db, inputs.inv_std, n_rows, at, tiles,
+    corrections = load_corrections<N>(dw, db, inputs.inv_std, batch_rows, at, tiles,
                                       memory + 3 * N * kTileVectors);
   }
   if (at.channel >= tiles.channels) return;
@@ -166,7 +164,7 @@ void sums(const BatchNormBackwardArgs& args, StreamRef stream) {
 }
 
 template <class T, int N>
-void data(const BatchNormBackwardArgs& args, StreamRef stream) {
+void data(const BatchNormBackwardDataArgs& args, bool training, StreamRef stream) {
   const BatchNormProblem& p = args.problem;
   if (args.dx == nullptr || p.rows == 0) return;
   const ColumnTiles tiles(p.channels, N);
@@ -176,7 +174,7 @@ void data(const BatchNormBackwardArgs& args, StreamRef stream) {
          stream, static_cast<T*>(args.dx), static_cast<const T*>(args.dy),
          static_cast<const T*>(args.x), static_cast<const float*>(args.dw),
          static_cast<const float*>(args.db), ChannelInputs(p, args.mean, args.inv_std), p.relu,
-         args.training, p.rows, tiles);
+         training, p.rows, args.batch_rows, tiles);
 }
 
 }  // namespace
@@ -187,8 +185,19 @@ void batch_norm_backward(const BatchNormBackwardArgs& args, StreamRef stream) {
   dispatch_device_float("batch_norm_backward", p.dtype, [&]<class T>() {
     const auto run = [&]<int N>() {
       sums<T, N>(args, stream);
-      data<T, N>(args, stream);
+      data<T, N>({p, p.rows, args.dx, args.dw, args.db, args.dy, args.x, args.mean, args.inv_std},
+                 args.training, stream);
     };
+    dispatch_width<T>(p.channels, run, args.dx, args.dy, args.x, args.dw, args.db, args.mean,
+                      args.inv_std, p.weight, p.bias);
+  });
+}
+
+void batch_norm_backward_data(const BatchNormBackwardDataArgs& args, StreamRef stream) {
+  const BatchNormProblem& p = args.problem;
+  if (p.channels == 0) return;
+  dispatch_device_float("batch_norm_backward_data", p.dtype, [&]<class T>() {
+    const auto run = [&]<int N>() { data<T, N>(args, true, stream); };
     dispatch_width<T>(p.channels, run, args.dx, args.dy, args.x, args.dw, args.db, args.mean,
                       args.inv_std, p.weight, p.bias);
   });

@@ -122,6 +122,30 @@ void Module::set_step(int64_t step) {
   for (const Child& child : children_) child.module->set_step(step);
 }
 
+void Module::collect_steps(std::vector<int64_t>& steps) const {
+  steps.push_back(own_step());
+  for (const Child& child : children_) child.module->collect_steps(steps);
+}
+
+std::vector<int64_t> Module::steps() const {
+  std::vector<int64_t> steps;
+  collect_steps(steps);
+  return steps;
+}
+
+/// Returns where the steps of what comes after this module begin.
+const int64_t* Module::take_steps(const int64_t* steps) {
+  on_step(*steps++);
+  for (const Child& child : children_) steps = child.module->take_steps(steps);
+  return steps;
+}
+
+void Module::set_steps(const std::vector<int64_t>& steps) {
+  HEDDLE_CHECK(steps.size() == this->steps().size(), "set_steps: {} steps for {} modules",
+               steps.size(), this->steps().size());
+  (void)take_steps(steps.data());
+}
+
 void Module::copy_from(const Module& source) {
   const NoGradGuard no_grad;
   const std::vector<NamedEntry> mine = named_entries(), theirs = source.named_entries();

@@ -60,6 +60,9 @@ class Module {
   void zero_grad();
   /// The number of the training step, which random layers draw their numbers by.
   void set_step(int64_t step);
+  /// The steps that the modules, in their order, have counted on to since; and setting them so.
+  std::vector<int64_t> steps() const;
+  void set_steps(const std::vector<int64_t>& steps);
 
   /// Parameters and buffers under PyTorch's names, shapes and row-major order. Tensors that are
   /// stored so share their memory with the module.
@@ -89,6 +92,8 @@ class Module {
   virtual DType stored_dtype(DType asked) const { return asked; }
   /// What set_step does beyond passing the number on.
   virtual void on_step(int64_t /*step*/) {}
+  /// What on_step would put back: of a module that counts on from there.
+  virtual int64_t own_step() const { return 0; }
   /// What copy_from does beyond tensors and modes; `source` is a module of this class.
   virtual void on_copy(const Module& /*source*/) {}
 
@@ -111,6 +116,8 @@ class Module {
   void collect(const std::string& prefix, std::vector<NamedEntry>& entries) const;
   std::vector<NamedEntry> named_entries() const;
   void copy_settings(const Module& source);
+  void collect_steps(std::vector<int64_t>& steps) const;
+  const int64_t* take_steps(const int64_t* steps);
   template <class Convert>
   void convert_tensors(Convert convert);
 

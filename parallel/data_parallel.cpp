@@ -1,17 +1,21 @@
 // Forward and backward over replicas. The caller's thread plans, the lanes compute, and what they
 // share is in two Reducers: one of gradients, whose buckets fill from hooks of the parameters while
-// backward runs, and one of the buffers that training moves.
+// backward runs, and one of the buffers that training moves. A lane computes its shards one after
+// the other; where batch-norms are synchronised, in turns on a thread each (ShardMeeting).
 #include "heddle/parallel/data_parallel.h"
 
 #include <algorithm>
 
 #include "heddle/core/tape.h"
+#include "heddle/kernels/batch_norm_parts.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/ops/first_row.h"
 #include "heddle/parallel/gather.h"
 #include "heddle/parallel/lanes.h"
 #include "heddle/parallel/replicas.h"
+#include "heddle/parallel/shard_meeting.h"
 #include "heddle/parallel/shard_plan.h"
+#include "heddle/parallel/table_exchange.h"
 
 namespace heddle {
 namespace {
@@ -19,7 +23,8 @@ namespace {
 /// One forward over a batch, and what its backward needs.
 struct Pass {
   ShardPlan plan;
-  bool moves_buffers = false;
+  bool synchronised = false;   // its batch-norms, and so its backward too
+  bool moves_buffers = false;  // of each shard, which are then averaged
   int64_t step = 0;
   std::vector<Tensor> inputs, outputs;  // by shard
 
@@ -36,6 +41,14 @@ ExchangeKind exchange_of(const DataParallelOptions& options, const std::vector<D
   if (options.exchange) return *options.exchange;
   return choose_exchange(options.links ? *options.links : Links::measure(devices),
                          options.bucket_bytes / size_of(DType::kFloat32));
+}
+
+int64_t checked_shards(const DataParallelOptions& options, size_t n_devices) {
+  const int64_t n = options.shards > 0 ? options.shards : static_cast<int64_t>(n_devices);
+  HEDDLE_CHECK(!options.sync_batch_norm || n <= BatchNormMergeArgs::kMaxParts,
+               "DataParallel: sync_batch_norm with {} shards, expected at most {}", n,
+               BatchNormMergeArgs::kMaxParts);
+  return n;
 }
 
 std::vector<int64_t> checked_split(const DataParallelOptions& options, size_t n_devices) {
@@ -66,11 +79,17 @@ std::vector<int64_t> shards_by_lane(const ShardPlan& plan) {
 struct DataParallel::State {
   State(Module& model, const ModelFactory& make, const std::vector<Device>& devices,
         const DataParallelOptions& options)
-      : n_shards(options.shards > 0 ? options.shards : static_cast<int64_t>(devices.size())),
+      : n_shards(checked_shards(options, devices.size())),
         split(checked_split(options, devices.size())),
+        sync_batch_norm(options.sync_batch_norm),
         exchange(exchange_of(options, devices)),
         replicas(model, make, devices, exchange, options.links.value_or(Links::of(devices)),
                  options.bucket_bytes),
+        tables(exchange, devices, options.links.value_or(Links::of(devices))),
+        meeting(
+            [this](std::vector<Tensor>& all, const std::vector<int>& of) { tables.sum(all, of); },
+            [this](int lane, int64_t shard) { replicas.pause_shard(lane, shard); },
+            [this](int lane, int64_t shard) { replicas.resume_shard(lane, shard); }),
         lanes(devices) {}
 
   Device device(int lane) const { return lanes.devices()[static_cast<size_t>(lane)]; }
@@ -79,7 +98,11 @@ struct DataParallel::State {
     return split.empty() ? ShardPlan(n_rows, n_shards, lanes.size()) : ShardPlan(n_rows, split);
   }
   Pass begin_forward(int64_t n_rows);
+  void end_forward(const Pass& pass);
   Tensor forward_shard(Pass& pass, int lane, int64_t shard, const Tensor& x);
+  /// Calls body(lane, shard) for all shards, on their lanes.
+  template <class Body>
+  void compute(const Pass& pass, const Body& body);
   /// Calls body(shard) for the shards of a lane.
   template <class Body>
   void for_each_shard(const Pass& pass, int lane, const Body& body) const {
@@ -96,9 +119,12 @@ struct DataParallel::State {
 
   int64_t n_shards;
   std::vector<int64_t> split;
+  bool sync_batch_norm;
   int64_t step = 0;  // of the next forward
   ExchangeKind exchange;
   Replicas replicas;
+  TableExchange tables;
+  ShardMeeting meeting;
   Lanes lanes;  // the last: its threads go before what they use
 };
 
@@ -139,40 +165,64 @@ Pass DataParallel::State::begin_forward(int64_t n_rows) {
   const ShardPlan plan = this->plan(n_rows);
   const auto n = static_cast<size_t>(
       std::count_if(plan.shards.begin(), plan.shards.end(), [](Range r) { return r.size > 0; }));
+  const bool training = replicas.model(0).is_training();
   Pass pass{.plan = plan,
-            .moves_buffers = replicas.model(0).is_training() && n_shards > 1,
+            .synchronised = training && sync_batch_norm,
+            .moves_buffers = training && !sync_batch_norm && n_shards > 1,
             .step = step,
             .inputs = std::vector<Tensor>(n),
             .outputs = std::vector<Tensor>(n)};
-  if (replicas.model(0).is_training()) ++step;
+  if (training) ++step;
   if (pass.moves_buffers) replicas.begin_buffers(shards_by_lane(pass.plan));
+  if (pass.synchronised) replicas.begin_alike_buffers(shards_by_lane(pass.plan));
   return pass;
 }
 
+void DataParallel::State::end_forward(const Pass& pass) {
+  if (pass.moves_buffers) replicas.finish_buffers();
+  if (pass.synchronised) replicas.finish_alike_buffers();
+}
+
+template <class Body>
+void DataParallel::State::compute(const Pass& pass, const Body& body) {
+  if (!pass.synchronised) {
+    lanes.run(
+        [&](int lane) { for_each_shard(pass, lane, [&](int64_t shard) { body(lane, shard); }); });
+    return;
+  }
+  const std::vector<int64_t> by_lane = shards_by_lane(pass.plan);
+  tables.begin();
+  meeting.begin(by_lane);
+  lanes.run(by_lane, [&](int lane, int64_t thread) {
+    meeting.attend(lane, thread, [&] {
+      body(lane, pass.plan.devices[static_cast<size_t>(lane)].begin + thread);
+    });
+  });
+}
+
 Tensor DataParallel::State::forward_shard(Pass& pass, int lane, int64_t shard, const Tensor& x) {
-  const bool first = shard == pass.plan.devices[static_cast<size_t>(lane)].begin;
-  if (pass.moves_buffers) replicas.begin_buffer_shard(lane, first);
+  const int64_t in_lane = pass.plan.number_in_device(lane, shard);
+  if (pass.moves_buffers) replicas.begin_buffer_shard(lane, in_lane);
   const FirstRow row(pass.plan.shards[static_cast<size_t>(shard)].begin);
   replicas.model(lane).set_step(pass.step);  // all shards draw as in one step
   Tensor y = replicas.model(lane)(x);
   HEDDLE_CHECK(y.dim() >= 1 && y.size(0) == x.size(0),
                "DataParallel: the model made {} of {}, expected as many rows", y.shape(),
                x.shape());
-  if (pass.moves_buffers) replicas.end_buffer_shard(lane, pass.plan.share(shard));
+  if (pass.moves_buffers) replicas.end_buffer_shard(lane, in_lane, pass.plan.share(shard));
   return y;
 }
 
 Tensor DataParallel::State::backward(Pass& pass, const Tensor& gradient, bool wants_dx) {
   replicas.begin_gradients(shards_by_lane(pass.plan));
   const std::vector<Tensor> dy = scattered(gradient, pass);
-  lanes.run([&](int lane) {
-    const Replicas::Collecting collecting(replicas, lane);
-    for_each_shard(pass, lane, [&](int64_t shard) {
-      const auto index = static_cast<size_t>(shard);
-      replicas.begin_gradient_shard(lane);
-      pass.outputs[index].backward(dy[index]);
-      replicas.end_gradient_shard(lane);
-    });
+  const Replicas::Collecting collecting(replicas);
+  compute(pass, [&](int lane, int64_t shard) {
+    const auto index = static_cast<size_t>(shard);
+    const int64_t in_lane = pass.plan.number_in_device(lane, shard);
+    replicas.begin_gradient_shard(lane, in_lane);
+    pass.outputs[index].backward(dy[index]);
+    replicas.end_gradient_shard(lane, in_lane);
   });
   replicas.finish_gradients();
   if (!wants_dx) return {};
@@ -193,17 +243,14 @@ Tensor DataParallel::operator()(const Tensor& x) {
   const Tensor anchor = parameters().front();  // what makes the output require grad
   const bool wants_dx = needs_grad({x}), records = needs_grad({x, anchor});
   const std::vector<Tensor> parts = state->scattered(x, *pass);
-  state->lanes.run([&](int lane) {
-    state->for_each_shard(*pass, lane, [&](int64_t shard) {
-      const auto index = static_cast<size_t>(shard);
-      Tensor part = parts[index].detach();
-      if (wants_dx) part.set_requires_grad();
-      pass->outputs[index] = state->forward_shard(*pass, lane, shard, part);
-      if (wants_dx) pass->inputs[index] = part;
-    });
-    if (pass->moves_buffers) state->replicas.end_buffers(lane);
+  state->compute(*pass, [&](int lane, int64_t shard) {
+    const auto index = static_cast<size_t>(shard);
+    Tensor part = parts[index].detach();
+    if (wants_dx) part.set_requires_grad();
+    pass->outputs[index] = state->forward_shard(*pass, lane, shard, part);
+    if (wants_dx) pass->inputs[index] = part;
   });
-  if (pass->moves_buffers) state->replicas.finish_buffers();
+  state->end_forward(*pass);
   Tensor y = gather(pass->outputs, state->device(0));
   if (!records) return y;
   record("data_parallel", y, {x, anchor},
@@ -255,25 +302,23 @@ DataParallel::Result DataParallel::State::forward_backward(Pass pass,
                                                            double loss_scale) {
   std::vector<Tensor> losses(pass.outputs.size());
   replicas.begin_gradients(shards_by_lane(pass.plan));
-  lanes.run([&](int lane) {
-    const Replicas::Collecting collecting(replicas, lane);
-    for_each_shard(pass, lane, [&](int64_t shard) {
-      const auto index = static_cast<size_t>(shard);
-      const Tensor y = forward_shard(pass, lane, shard, inputs[index]);
-      const Tensor value = loss(y, targets[index]);
-      HEDDLE_CHECK(value.numel() == 1, "DataParallel: the loss is {}, expected one number",
-                   value.shape());
-      pass.outputs[index] = y.detach();
-      losses[index] = value.detach();
-      const double factor = pass.plan.share(shard) * loss_scale;
-      replicas.begin_gradient_shard(lane);
-      (factor == 1.0 ? value : value * factor).backward();
-      replicas.end_gradient_shard(lane);
-    });
-    if (pass.moves_buffers) replicas.end_buffers(lane);
+  const Replicas::Collecting collecting(replicas);
+  compute(pass, [&](int lane, int64_t shard) {
+    const auto index = static_cast<size_t>(shard);
+    const int64_t in_lane = pass.plan.number_in_device(lane, shard);
+    const Tensor y = forward_shard(pass, lane, shard, inputs[index]);
+    const Tensor value = loss(y, targets[index]);
+    HEDDLE_CHECK(value.numel() == 1, "DataParallel: the loss is {}, expected one number",
+                 value.shape());
+    pass.outputs[index] = y.detach();
+    losses[index] = value.detach();
+    const double factor = pass.plan.share(shard) * loss_scale;
+    replicas.begin_gradient_shard(lane, in_lane);
+    (factor == 1.0 ? value : value * factor).backward();
+    replicas.end_gradient_shard(lane, in_lane);
   });
   replicas.finish_gradients();
-  if (pass.moves_buffers) replicas.finish_buffers();
+  end_forward(pass);
   Result result{0.0, gather(pass.outputs, device(0))};
   for (size_t i = 0; i < losses.size(); ++i)
     result.loss += losses[i].item() * static_cast<double>(pass.plan.shards[i].size);
@@ -285,7 +330,10 @@ int DataParallel::size() const { return state_->lanes.size(); }
 int64_t DataParallel::shards() const { return state_->n_shards; }
 ExchangeKind DataParallel::exchange() const { return state_->exchange; }
 const std::vector<Device>& DataParallel::devices() const { return state_->lanes.devices(); }
-ExchangeTraffic DataParallel::traffic() const { return state_->replicas.traffic(); }
+ExchangeTraffic DataParallel::traffic() const {
+  ExchangeTraffic all = state_->replicas.traffic();
+  return all += state_->tables.traffic();
+}
 Module& DataParallel::replica(int index) { return state_->replicas.model(index); }
 std::vector<Tensor> DataParallel::parameters() const {
   return state_->replicas.model(0).parameters();

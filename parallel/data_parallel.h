@@ -23,6 +23,10 @@ struct DataParallelOptions {
   std::optional<ExchangeKind> exchange;
   /// None: what the devices have. A pair that lacks peer access here goes through the host.
   std::optional<Links> links;
+  /// Batch-norm in training takes the statistics of the whole batch, as PyTorch's SyncBatchNorm
+  /// does, where it would else normalise each shard by itself. All shards then hold their
+  /// activations at the same time. At most 256 shards.
+  bool sync_batch_norm = false;
   int64_t bucket_bytes = 4 << 20;  ///< Gradients are exchanged in buckets of at least this size.
 };
 
@@ -43,8 +47,9 @@ using LossFunction = std::function<Tensor(const Tensor& output, const Tensor& la
 ///
 /// Each batch is cut into shards, as evenly as can be unless a split is given, and each device has
 /// a run of them; where there are fewer samples than shards, the last ones are left out. Batch-norm
-/// normalises a shard; running statistics become the average over shards, weighted by samples, on
-/// all replicas. Dropout draws by the row in the whole batch. Numerics: with the same number of
+/// normalises a shard, or the whole batch where the options say so; running statistics become the
+/// average over shards, weighted by samples, or move once by those of the whole batch, on all
+/// replicas. Dropout draws by the row in the whole batch. Numerics: with the same number of
 /// shards, 1, 2, 4 and 8 devices of one kind give the same bits. Errors: those of a replica, its
 /// device named first, once all others have ended; the model is as before the call, but for its
 /// running statistics. Devices of different kinds, or one CUDA device twice; parameters that are

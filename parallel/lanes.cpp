@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "heddle/core/denormals.h"
 #include "heddle/core/error.h"
@@ -19,17 +20,17 @@ namespace heddle {
 
 /// What is asked of all lanes, with the state of the thread that asks.
 struct Lanes::Job {
-  const std::function<void(int)>& function;
+  const std::function<void(int, int64_t)>& function;
   GradState grad_state;
   std::optional<DType> precision;
   int n_threads;
   std::vector<StreamRef> streams;
 };
 
-/// A lane's thread: sleeps until it is given a job.
+/// A thread of a lane: sleeps until it is given a job.
 class Lanes::Worker {
  public:
-  explicit Worker(int lane) : lane_(lane), thread_([this] { loop(); }) {}
+  Worker(int lane, int64_t number) : lane_(lane), number_(number), thread_([this] { loop(); }) {}
   ~Worker() {
     {
       const std::lock_guard lock(mutex_);
@@ -88,10 +89,11 @@ class Lanes::Worker {
     const StreamRef stream = job.streams[static_cast<size_t>(lane_)];
     if (stream.get() != nullptr) guard.emplace(stream);
 #endif
-    job.function(lane_);
+    job.function(lane_, number_);
   }
 
   int lane_;
+  int64_t number_;  // in the lane
   std::mutex mutex_;
   std::condition_variable changed_;
   const Job* job_ = nullptr;
@@ -100,21 +102,34 @@ class Lanes::Worker {
   std::thread thread_;  // the last: it sees the others made
 };
 
-Lanes::Lanes(std::vector<Device> devices) : devices_(std::move(devices)) {
+Lanes::Lanes(std::vector<Device> devices)
+    : devices_(std::move(devices)), workers_(devices_.size()) {
   HEDDLE_CHECK(!devices_.empty(), "Lanes: no devices, expected at least one");
-  for (int lane = 0; lane < size(); ++lane) workers_.push_back(std::make_unique<Worker>(lane));
 }
 
 Lanes::~Lanes() = default;
 
 void Lanes::run(const std::function<void(int)>& job) {
+  run(std::vector<int64_t>(devices_.size(), 1), [&](int lane, int64_t) { job(lane); });
+}
+
+void Lanes::run(const std::vector<int64_t>& n_threads,
+                const std::function<void(int, int64_t)>& job) {
+  std::vector<std::pair<int, Worker*>> asked;
+  for (int lane = 0; lane < size(); ++lane) {
+    auto& mine = workers_[static_cast<size_t>(lane)];
+    for (int64_t i = 0; i < n_threads[static_cast<size_t>(lane)]; ++i) {
+      if (i == static_cast<int64_t>(mine.size())) mine.push_back(std::make_unique<Worker>(lane, i));
+      asked.emplace_back(lane, mine[static_cast<size_t>(i)].get());
+    }
+  }
   Job shared{job, {}, autocast_dtype(), std::max(1, num_threads() / size()), {}};
   for (const Device device : devices_) shared.streams.push_back(current_stream(device));
-  for (const auto& worker : workers_) worker->start(shared);
+  for (const auto& [lane, worker] : asked) worker->start(shared);
   int failed = -1;
   std::exception_ptr error;
-  for (int lane = 0; lane < size(); ++lane) {
-    const std::exception_ptr thrown = workers_[static_cast<size_t>(lane)]->wait();
+  for (const auto& [lane, worker] : asked) {
+    const std::exception_ptr thrown = worker->wait();
     if (thrown == nullptr || error != nullptr) continue;
     failed = lane;
     error = thrown;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -9,7 +10,8 @@
 
 namespace heddle {
 
-/// One host thread for each device, which lives as long as this does and has a tape of its own.
+/// One host thread for each device, or several that take turns. They live as long as this does, and
+/// each has a tape of its own.
 class Lanes {
  public:
   explicit Lanes(std::vector<Device> devices);
@@ -25,6 +27,11 @@ class Lanes {
   /// Autocast of the caller hold, and each lane has an equal share of num_threads().
   /// Errors: the first exception of the lowest lane that threw one, its device put before the text.
   void run(const std::function<void(int lane)>& job);
+  /// The same on n_threads[lane] threads of each lane, or on none: `job(lane, thread)`. Each of
+  /// them uses the lane's whole share of num_threads(), so of one lane only one is to compute at a
+  /// time.
+  void run(const std::vector<int64_t>& n_threads,
+           const std::function<void(int lane, int64_t thread)>& job);
 
  private:
   struct Job;
@@ -33,7 +40,7 @@ class Lanes {
   [[noreturn]] void rethrow(int lane, const std::exception_ptr& error) const;
 
   std::vector<Device> devices_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<std::vector<std::unique_ptr<Worker>>> workers_;  // of each lane, as many as needed
 };
 
 }  // namespace heddle

@@ -13,16 +13,20 @@
 
 namespace heddle {
 
+/// What one shard has of a bucket.
+struct Reducer::ShardBucket {
+  Tensor flat;               // undefined before its first tensor
+  std::vector<bool> filled;  // by place
+  int n_filled = 0;
+  enum class State { kBefore, kOpen, kClosed } state = State::kBefore;  // open: it may still put
+};
+
 /// What one lane has of a bucket.
 struct Reducer::LaneBucket {
   Tensor flat;                // of the first shard, then the sum
   std::vector<Tensor> spare;  // for the shards after it
-  Tensor running;             // of the shard at hand; undefined before its first tensor
-  std::vector<bool> filled;   // by the shard at hand
-  int n_filled = 0;
-  bool open = false;  // the shard at hand may still put
-  int64_t shards_done = 0;
-  int64_t n_shards = 0;
+  std::vector<ShardBucket> shards;
+  size_t shards_added = 0;
   TreeSum tree;
 };
 
@@ -82,11 +86,7 @@ int Reducer::add_bucket(FlatLayout layout) {
   auto bucket = std::make_unique<Bucket>();
   const auto n = static_cast<size_t>(layout.size());
   bucket->was_put = std::vector<std::atomic<bool>>(n);
-  for (const Device device : devices_) {
-    LaneBucket& mine = bucket->lanes.emplace_back();
-    mine.flat = layout.make(device);
-    mine.filled.resize(n);
-  }
+  for (const Device device : devices_) bucket->lanes.emplace_back().flat = layout.make(device);
   bucket->layout = std::move(layout);
   buckets_.push_back(std::move(bucket));
   return static_cast<int>(buckets_.size()) - 1;
@@ -107,71 +107,76 @@ void Reducer::begin(const std::vector<int64_t>& n_shards) {
     for (auto& put : bucket->was_put) put = false;
     for (size_t lane = 0; lane < bucket->lanes.size(); ++lane) {
       LaneBucket& mine = bucket->lanes[lane];
-      mine.running = {};
-      mine.open = false;
-      mine.shards_done = 0;
-      mine.n_shards = n_shards[lane];
+      mine.shards.assign(static_cast<size_t>(n_shards[lane]), {});
+      mine.shards_added = 0;
       mine.tree = {};
     }
   }
 }
 
-Tensor& Reducer::running(LaneBucket& mine, const FlatLayout& layout, Device device) {
-  if (mine.running.defined()) return mine.running;
-  if (mine.shards_done == 0) {
-    mine.running = mine.flat;
+Tensor& Reducer::flat_of(LaneBucket& mine, int64_t shard, const FlatLayout& layout, Device device) {
+  Tensor& flat = mine.shards[static_cast<size_t>(shard)].flat;
+  if (flat.defined()) return flat;
+  if (shard == 0) {
+    flat = mine.flat;
   } else if (mine.spare.empty()) {
-    mine.running = layout.make(device);
+    flat = layout.make(device);
   } else {
-    mine.running = std::move(mine.spare.back());
+    flat = std::move(mine.spare.back());
     mine.spare.pop_back();
   }
-  return mine.running;
+  return flat;
 }
 
-void Reducer::begin_shard(int lane, int bucket) {
-  LaneBucket& mine = of(lane, bucket);
-  std::fill(mine.filled.begin(), mine.filled.end(), false);
-  mine.n_filled = 0;
-  mine.open = true;
+void Reducer::begin_shard(int lane, int64_t shard, int bucket) {
+  ShardBucket& mine = of(lane, bucket).shards[static_cast<size_t>(shard)];
+  mine.filled.assign(static_cast<size_t>(layout(bucket).size()), false);
+  mine.state = ShardBucket::State::kOpen;
 }
 
-void Reducer::put(int lane, int bucket, int place, const Tensor& value, double factor) {
+void Reducer::put(int lane, int64_t shard, int bucket, int place, const Tensor& value,
+                  double factor) {
   const NoGradGuard no_grad;
   Bucket& all = *buckets_[static_cast<size_t>(bucket)];
-  LaneBucket& mine = of(lane, bucket);
+  LaneBucket& of_lane = of(lane, bucket);
+  ShardBucket& mine = of_lane.shards[static_cast<size_t>(shard)];
   const size_t index = static_cast<size_t>(place);
-  HEDDLE_CHECK(mine.open && !mine.filled[index],
+  HEDDLE_CHECK(mine.state == ShardBucket::State::kOpen && !mine.filled[index],
                "DataParallel: {} has a second gradient in one backward", value.name());
-  Tensor target = all.layout.view(running(mine, all.layout, value.device()), place);
+  Tensor target = all.layout.view(flat_of(of_lane, shard, all.layout, value.device()), place);
   copy_(target, value);
   if (factor != 1.0) mul_(target, factor);
   mine.filled[index] = true;
   all.was_put[index] = true;
-  if (++mine.n_filled == all.layout.size()) close_shard(lane, bucket);
+  if (++mine.n_filled == all.layout.size()) close_shard(lane, shard, bucket);
 }
 
-void Reducer::end_shard(int lane, int bucket) {
+void Reducer::end_shard(int lane, int64_t shard, int bucket) {
   const NoGradGuard no_grad;
-  LaneBucket& mine = of(lane, bucket);
-  if (!mine.open) return;
+  LaneBucket& of_lane = of(lane, bucket);
+  ShardBucket& mine = of_lane.shards[static_cast<size_t>(shard)];
+  if (mine.state != ShardBucket::State::kOpen) return;
   const FlatLayout& shape = layout(bucket);
+  Tensor& flat = flat_of(of_lane, shard, shape, devices_[static_cast<size_t>(lane)]);
   for (int place = 0; place < shape.size(); ++place) {
     if (mine.filled[static_cast<size_t>(place)]) continue;
-    Tensor target = shape.view(running(mine, shape, devices_[static_cast<size_t>(lane)]), place);
+    Tensor target = shape.view(flat, place);
     fill_(target, 0.0);
   }
-  close_shard(lane, bucket);
+  close_shard(lane, shard, bucket);
 }
 
-void Reducer::close_shard(int lane, int bucket) {
+void Reducer::close_shard(int lane, int64_t shard, int bucket) {
   LaneBucket& mine = of(lane, bucket);
-  mine.open = false;
+  std::vector<ShardBucket>& shards = mine.shards;
+  shards[static_cast<size_t>(shard)].state = ShardBucket::State::kClosed;
   const auto keep = [&](std::vector<Tensor> freed) {
     std::move(freed.begin(), freed.end(), std::back_inserter(mine.spare));
   };
-  keep(mine.tree.add(std::exchange(mine.running, {})));
-  if (++mine.shards_done < mine.n_shards) return;
+  while (mine.shards_added < shards.size() &&
+         shards[mine.shards_added].state == ShardBucket::State::kClosed)
+    keep(mine.tree.add(std::exchange(shards[mine.shards_added++].flat, {})));
+  if (mine.shards_added < shards.size()) return;
   keep(mine.tree.finish());
   lane_done(lane, bucket);
 }

@@ -27,11 +27,12 @@ class Reducer {
   /// Starts over, whatever was left behind: the next sum is of n_shards[lane] shards of each lane.
   void begin(const std::vector<int64_t>& n_shards);
   /// From lane's thread, before a shard's first put.
-  void begin_shard(int lane, int bucket);
-  /// From lane's thread: adds `value` times `factor` as tensor `place` of the running shard.
-  void put(int lane, int bucket, int place, const Tensor& value, double factor = 1.0);
-  /// From lane's thread: what the running shard did not put counts as zero.
-  void end_shard(int lane, int bucket);
+  void begin_shard(int lane, int64_t shard, int bucket);
+  /// From lane's thread: adds `value` times `factor` as tensor `place` of the shard.
+  void put(int lane, int64_t shard, int bucket, int place, const Tensor& value,
+           double factor = 1.0);
+  /// From lane's thread: what the shard did not put counts as zero.
+  void end_shard(int lane, int64_t shard, int bucket);
   /// From lane's thread, once, where the lane has no shard at all.
   void pass(int lane, int bucket);
   /// After all lanes: their streams wait for the sums.
@@ -43,13 +44,14 @@ class Reducer {
   const ExchangeTraffic& traffic() const { return exchange_.traffic(); }
 
  private:
+  struct ShardBucket;
   struct LaneBucket;
   struct Bucket;
   struct CommStreams;
 
   LaneBucket& of(int lane, int bucket);
-  Tensor& running(LaneBucket& mine, const FlatLayout& layout, Device device);
-  void close_shard(int lane, int bucket);
+  Tensor& flat_of(LaneBucket& mine, int64_t shard, const FlatLayout& layout, Device device);
+  void close_shard(int lane, int64_t shard, int bucket);
   void lane_done(int lane, int bucket);
 
   std::vector<Device> devices_;

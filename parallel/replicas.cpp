@@ -1,9 +1,12 @@
 #include "heddle/parallel/replicas.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "heddle/core/tape.h"
+#include "heddle/nn/modules/batch_norm2d.h"
 #include "heddle/nn/ops.h"
 #include "heddle/parallel/fingerprint.h"
 
@@ -94,16 +97,17 @@ void Replicas::refresh() {
   if (apart) replicate();
 }
 
-Replicas::Collecting::Collecting(Replicas& replicas, int lane) : replicas_(replicas), lane_(lane) {
-  Lane& mine = replicas.lanes_[static_cast<size_t>(lane)];
-  mine.collecting = true;
-  if (mine.n_shards > 0) return;
-  for (size_t bucket = 0; bucket < replicas.n_in_bucket_.size(); ++bucket)
-    replicas.gradients_.pass(lane, static_cast<int>(bucket));
+Replicas::Collecting::Collecting(Replicas& replicas) : replicas_(replicas) {
+  for (int lane = 0; lane < replicas.size(); ++lane) {
+    Lane& mine = replicas.lanes_[static_cast<size_t>(lane)];
+    mine.collecting = true;
+    for (size_t bucket = 0; bucket < replicas.n_in_bucket_.size() && mine.n_shards == 0; ++bucket)
+      replicas.gradients_.pass(lane, static_cast<int>(bucket));
+  }
 }
 
 Replicas::Collecting::~Collecting() {
-  replicas_.lanes_[static_cast<size_t>(lane_)].collecting = false;
+  for (Lane& lane : replicas_.lanes_) lane.collecting = false;
 }
 
 void Replicas::begin_gradients(const std::vector<int64_t>& n_shards) {
@@ -121,20 +125,22 @@ void Replicas::begin_gradients(const std::vector<int64_t>& n_shards) {
   gradients_.begin(n_shards);
 }
 
-void Replicas::begin_gradient_shard(int lane) {
+void Replicas::begin_gradient_shard(int lane, int64_t shard) {
+  lanes_[static_cast<size_t>(lane)].shard = shard;
   for (size_t bucket = 0; bucket < n_in_bucket_.size(); ++bucket)
-    gradients_.begin_shard(lane, static_cast<int>(bucket));
+    gradients_.begin_shard(lane, shard, static_cast<int>(bucket));
 }
 
 void Replicas::take_gradient(int lane, size_t index, const Tensor& parameter) {
-  if (!lanes_[static_cast<size_t>(lane)].collecting) return;
-  gradients_.put(lane, places_[index].bucket, places_[index].place, parameter.grad());
+  const Lane& mine = lanes_[static_cast<size_t>(lane)];
+  if (!mine.collecting) return;
+  gradients_.put(lane, mine.shard, places_[index].bucket, places_[index].place, parameter.grad());
   parameter.set_grad({});
 }
 
-void Replicas::end_gradient_shard(int lane) {
+void Replicas::end_gradient_shard(int lane, int64_t shard) {
   for (size_t bucket = 0; bucket < n_in_bucket_.size(); ++bucket)
-    gradients_.end_shard(lane, static_cast<int>(bucket));
+    gradients_.end_shard(lane, shard, static_cast<int>(bucket));
 }
 
 void Replicas::finish_gradients() {
@@ -168,39 +174,86 @@ void Replicas::begin_buffers(const std::vector<int64_t>& n_shards) {
   buffers_.begin(n_shards);
 }
 
-void Replicas::begin_buffer_shard(int lane, bool first) {
+void Replicas::begin_buffer_shard(int lane, int64_t shard) {
   const NoGradGuard no_grad;
   Lane& mine = lanes_[static_cast<size_t>(lane)];
   std::vector<Tensor> now = all_buffers(mine);
-  if (first) mine.before.clear();
+  if (shard == 0) mine.before.clear();
   for (size_t i = 0; i < now.size(); ++i) {
-    if (first) mine.before.push_back(clone(now[i]));
-    if (!first) copy_(now[i], mine.before[i]);
+    if (shard == 0) mine.before.push_back(clone(now[i]));
+    if (shard > 0) copy_(now[i], mine.before[i]);
   }
-  if (buffer_bucket_ >= 0) buffers_.begin_shard(lane, buffer_bucket_);
+  if (buffer_bucket_ >= 0) buffers_.begin_shard(lane, shard, buffer_bucket_);
 }
 
-void Replicas::end_buffer_shard(int lane, double share) {
+void Replicas::end_buffer_shard(int lane, int64_t shard, double share) {
   const Lane& mine = lanes_[static_cast<size_t>(lane)];
   for (size_t i = 0; i < mine.averaged.size(); ++i)
-    buffers_.put(lane, buffer_bucket_, static_cast<int>(i), mine.averaged[i], share);
+    buffers_.put(lane, shard, buffer_bucket_, static_cast<int>(i), mine.averaged[i], share);
 }
 
-void Replicas::end_buffers(int lane) {
-  if (buffer_bucket_ >= 0 && lanes_[static_cast<size_t>(lane)].n_shards == 0)
-    buffers_.pass(lane, buffer_bucket_);
+const Replicas::Lane& Replicas::first_busy_lane() const {
+  return *std::find_if(lanes_.begin(), lanes_.end(), [](const Lane& l) { return l.n_shards > 0; });
 }
 
 void Replicas::finish_buffers() {
   const NoGradGuard no_grad;
+  for (int lane = 0; lane < size() && buffer_bucket_ >= 0; ++lane)
+    if (lanes_[static_cast<size_t>(lane)].n_shards == 0) buffers_.pass(lane, buffer_bucket_);
   if (buffer_bucket_ >= 0) buffers_.finish();
   for (int lane = 0; lane < size(); ++lane) {
     Lane& mine = lanes_[static_cast<size_t>(lane)];
     for (size_t i = 0; i < mine.averaged.size(); ++i)
       copy_(mine.averaged[i], buffers_.sum(lane, buffer_bucket_, static_cast<int>(i)));
     for (size_t i = 0; i < mine.counted.size() && mine.n_shards == 0; ++i)
-      copy_(mine.counted[i], lanes_[0].counted[i]);
+      copy_(mine.counted[i], first_busy_lane().counted[i]);
     mine.before.clear();
+  }
+}
+
+void Replicas::pause_shard(int lane, int64_t shard) {
+  Lane& mine = lanes_[static_cast<size_t>(lane)];
+  if (mine.n_shards == 1) return;
+  mine.steps.resize(static_cast<size_t>(mine.n_shards));
+  mine.steps[static_cast<size_t>(shard)] = model(lane).steps();
+}
+
+void Replicas::resume_shard(int lane, int64_t shard) {
+  Lane& mine = lanes_[static_cast<size_t>(lane)];
+  mine.shard = shard;
+  if (mine.n_shards > 1) model(lane).set_steps(mine.steps[static_cast<size_t>(shard)]);
+}
+
+std::vector<int64_t> Replicas::other_versions(int lane) const {
+  std::set<std::string> of_norms;
+  for (const auto& [name, module] : model(lane).named_modules())
+    if (const auto* norm = dynamic_cast<const BatchNorm2d*>(module))
+      for (const auto& [own, buffer] : norm->named_buffers())
+        of_norms.insert(name.empty() ? own : name + "." + own);
+  std::vector<int64_t> versions;
+  for (const auto& [name, buffer] : model(lane).named_buffers())
+    if (!of_norms.contains(name)) versions.push_back(buffer.version());
+  return versions;
+}
+
+void Replicas::begin_alike_buffers(const std::vector<int64_t>& n_shards) {
+  for (int lane = 0; lane < size(); ++lane) {
+    Lane& mine = lanes_[static_cast<size_t>(lane)];
+    mine.n_shards = n_shards[static_cast<size_t>(lane)];
+    mine.other_versions = other_versions(lane);
+  }
+}
+
+void Replicas::finish_alike_buffers() {
+  const NoGradGuard no_grad;
+  const std::vector<Tensor> moved = all_buffers(first_busy_lane());
+  for (int lane = 0; lane < size(); ++lane) {
+    const Lane& mine = lanes_[static_cast<size_t>(lane)];
+    HEDDLE_CHECK(other_versions(lane) == mine.other_versions,
+                 "DataParallel: with sync_batch_norm a buffer that is no BatchNorm2d's was written "
+                 "to in forward, expected those of BatchNorm2d alone to move");
+    std::vector<Tensor> buffers = all_buffers(mine);
+    for (size_t i = 0; i < buffers.size() && mine.n_shards == 0; ++i) copy_(buffers[i], moved[i]);
   }
 }
 

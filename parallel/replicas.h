@@ -24,30 +24,37 @@ class Replicas {
   void replicate();
   void refresh();  ///< Replicates where replica 0 alone was written to since the last time.
 
-  /// While it lives, gradients of this lane's parameters go to the buckets. When it ends without an
-  /// error, the lane has done all that it was announced.
+  /// While it lives, gradients of the lanes' parameters go to the buckets. Lanes that were
+  /// announced without shards are done when it begins.
   class Collecting {
    public:
-    Collecting(Replicas& replicas, int lane);
+    explicit Collecting(Replicas& replicas);
     ~Collecting();
     Collecting(const Collecting&) = delete;
     Collecting& operator=(const Collecting&) = delete;
 
    private:
     Replicas& replicas_;
-    int lane_;
   };
 
+  // Shards are numbered in their lane.
   void begin_gradients(const std::vector<int64_t>& n_shards);
-  void begin_gradient_shard(int lane);
-  void end_gradient_shard(int lane);
+  void begin_gradient_shard(int lane, int64_t shard);
+  void end_gradient_shard(int lane, int64_t shard);
   void finish_gradients();  ///< All replicas' gradients are the sums.
 
   void begin_buffers(const std::vector<int64_t>& n_shards);
-  void begin_buffer_shard(int lane, bool first);  ///< All shards begin with the same buffers.
-  void end_buffer_shard(int lane, double share);
-  void end_buffers(int lane);
+  void begin_buffer_shard(int lane, int64_t shard);  ///< All begin with the same buffers.
+  void end_buffer_shard(int lane, int64_t shard, double share);
   void finish_buffers();  ///< All replicas' buffers are the averages.
+
+  /// Where shards of a lane take turns: what they have in the module is kept, and put back.
+  void pause_shard(int lane, int64_t shard);
+  void resume_shard(int lane, int64_t shard);
+  /// In place of begin_buffers and finish_buffers where each lane's first shard moves the buffers
+  /// of batch-norms, to the same values. Errors: another buffer was written to.
+  void begin_alike_buffers(const std::vector<int64_t>& n_shards);
+  void finish_alike_buffers();
 
   ExchangeTraffic traffic() const;  ///< Of gradients and buffers.
 
@@ -68,7 +75,10 @@ class Replicas {
     std::vector<Tensor> before;    // copies of both kinds of buffers
     std::vector<Tensor> earlier;   // gradients that were there before backward; mostly undefined
     std::vector<int64_t> versions;
+    std::vector<int64_t> other_versions;      // of buffers that are no batch-norm's
+    std::vector<std::vector<int64_t>> steps;  // of modules, by paused shard
     int64_t n_shards = 0;
+    int64_t shard = 0;  // the one that computes
     bool collecting = false;
   };
   struct Hooks;
@@ -78,6 +88,8 @@ class Replicas {
   void note_versions();
   void take_gradient(int lane, size_t index, const Tensor& parameter);
   std::vector<Tensor> all_buffers(const Lane& lane) const;
+  std::vector<int64_t> other_versions(int lane) const;
+  const Lane& first_busy_lane() const;
 
   std::vector<std::unique_ptr<Module>> copies_;
   std::vector<Module*> models_;

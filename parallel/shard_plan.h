@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct ShardPlan {
   std::vector<Range> shards;   ///< Rows of the batch. Empty ones come last.
   std::vector<Range> devices;  ///< Shards of each device, without the empty ones.
 
+  int64_t number_in_device(int device, int64_t shard) const {
+    return shard - devices[static_cast<size_t>(device)].begin;
+  }
   double share(int64_t shard) const;  ///< Of all samples.
 };
 

@@ -23,7 +23,7 @@ LAYERS = {
     "heddle.h": ("core", "kernels", "nn", "data", "parallel"),
 }
 # Headers that heddle.h leaves out: what ops and kernels are made of, not what users call.
-INTERNAL = re.compile(r"kernels/(?!provider\.h|host/parallel_for\.h)|nn/ops/|core/(split|sync|tensor_impl|flavour|cuda_check|cuda_memory|cuda_devices|context_cuda|profiler)\.h|data/batch\.h|parallel/(exchange_runner|links_cuda|flat|lanes|reducer|replicas|shard_plan)\.h")
+INTERNAL = re.compile(r"kernels/(?!provider\.h|host/parallel_for\.h)|nn/ops/|core/(split|sync|tensor_impl|flavour|cuda_check|cuda_memory|cuda_devices|context_cuda|profiler)\.h|data/batch\.h|parallel/(exchange_runner|links_cuda|flat|lanes|reducer|replicas|shard_meeting|shard_plan|table_exchange)\.h")
 SOFT = {"header": 250, "source": 400, "function": 40}
 HARD = {"file": 600, "function": 120}
 LONG = {}  # path, or path:function line text -> reason

@@ -18,6 +18,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int64_t kMany = 1'000'000'000;
+constexpr int64_t kMostSyncShards = 256;  // of DataParallel
 
 void check_devices(const std::string& text) {
   const std::vector<Device> devices = parse_devices(text);
@@ -111,6 +112,9 @@ void declare_machine(apps::FlagSet& flags, Options& o) {
       "--shards", &o.shards, 1, 65536,
       "Cut each batch into N parts, whichever device has them; 1, 2, 4 and 8 devices then "
       "give the same bits (default: one part a device)");
+  flags.toggle("--sync-batch-norm", &o.sync_batch_norm,
+               "Batch-norm over the whole batch of all devices and shards, each part's by itself "
+               "otherwise; holds the activations of all parts at a time");
   flags.choice("--exchange", &o.exchange, {"auto", "direct", "ring", "gather"},
                "How several devices add their gradients; auto: the faster of direct and gather");
   flags.integer("--threads", &o.threads, 0, 1024,
@@ -166,6 +170,12 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
                    o.accumulate, o.batch_size));
   need(!(o.shards > 0 && o.accumulate > 1),
        "--shards contradicts --accumulate: both say how a batch is cut");
+  need(!(o.sync_batch_norm && o.accumulate > 1),
+       "--sync-batch-norm contradicts --accumulate, which saves the memory that it needs: "
+       "it holds the activations of all parts of a batch at a time");
+  need(!(o.sync_batch_norm && o.shards > kMostSyncShards),
+       fmt::format("--sync-batch-norm needs at most {} --shards, {} are asked for", kMostSyncShards,
+                   o.shards));
   need(!(o.exchange == "ring" && o.shards > 0),
        "--exchange ring contradicts --shards: the ring's order of sums, and so the last bits, "
        "depend on the number of devices");

@@ -48,6 +48,7 @@ struct Options {
   // Machine
   std::string devices = "cpu";
   int64_t shards = 0;  ///< 0: one a device, or --accumulate of them.
+  bool sync_batch_norm = false;
   std::string exchange = "auto";
   int64_t threads = 0;  ///< 0: the processors that this process may use.
   std::string precision = "fp32";

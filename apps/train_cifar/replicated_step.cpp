@@ -15,7 +15,8 @@ namespace {
 DataParallelOptions parallel_options(const Options& o) {
   const auto n_devices = static_cast<int64_t>(parse_devices(o.devices).size());
   return {.shards = o.shards > 0 ? o.shards : n_devices * o.accumulate,
-          .exchange = parse_exchange_kind(o.exchange)};  // none: auto
+          .exchange = parse_exchange_kind(o.exchange),  // none: auto
+          .sync_batch_norm = o.sync_batch_norm};
 }
 
 /// The rows of all parts, on the first device.
@@ -81,9 +82,9 @@ bool ReplicatedStep::update(const Batch& batch, int64_t step) {
 }
 
 std::string ReplicatedStep::describe() const {
-  return fmt::format("{} on {}; a batch in {} shards; exchange {}", parallel_.size(),
-                     options_.devices, parallel_.shards(),
-                     exchange_kind_name(parallel_.exchange()));
+  return fmt::format("{} on {}; a batch in {} shards; exchange {}{}", parallel_.size(),
+                     options_.devices, parallel_.shards(), exchange_kind_name(parallel_.exchange()),
+                     options_.sync_batch_norm ? "; batch-norm synchronised" : "");
 }
 
 }  // namespace heddle::train_cifar

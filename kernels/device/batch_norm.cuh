@@ -40,6 +40,19 @@ __device__ __forceinline__ float inverse_std(float var, double eps) {
   return static_cast<float>(1.0 / sqrt(static_cast<double>(var) + eps));
 }
 
+/// n values: mean, and M2, the sum of squares about it.
+template <class C>
+struct Moments {
+  C n, mean, m2;
+};
+
+template <class C>
+__device__ __forceinline__ Moments<C> merged(const Moments<C>& a, const Moments<C>& b) {
+  if (b.n == C(0)) return a;
+  const C n = a.n + b.n, share = b.n / n, delta = b.mean - a.mean;
+  return {n, a.mean + delta * share, a.m2 + b.m2 + delta * delta * a.n * share};
+}
+
 /// Per-channel arrays (channels); weight and bias may be null.
 struct ChannelInputs {
   const float* mean;

@@ -1,5 +1,7 @@
 #include "heddle/nn/modules/batch_norm2d.h"
 
+#include "heddle/nn/ops/whole_batch.h"
+
 namespace heddle {
 
 BatchNorm2d::BatchNorm2d(int64_t channels, BatchNorm2dOptions options)
@@ -17,7 +19,8 @@ Tensor BatchNorm2d::forward(const Tensor& x) {
                          .momentum = options_.momentum,
                          .eps = options_.eps,
                          .fuse_relu = options_.fuse_relu});
-  if (training) add_(num_batches_tracked, 1.0);
+  const WholeBatch* const whole = WholeBatch::current();
+  if (training && (whole == nullptr || whole->leads())) add_(num_batches_tracked, 1.0);
   return y;
 }
 

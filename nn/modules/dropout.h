@@ -19,6 +19,7 @@ class Dropout : public Module {
 
  protected:
   void on_step(int64_t step) override { step_ = step; }
+  int64_t own_step() const override { return step_; }
   void on_copy(const Module& source) override;
 
  private:

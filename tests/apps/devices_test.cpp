@@ -53,6 +53,23 @@ TEST_CASE("train_cifar: float16 on two devices goes on elsewhere with the same b
   CHECK(ground.read("cut/model.safetensors") == ground.read("whole/model.safetensors"));
 }
 
+TEST_CASE("train_cifar: synchronised batch-norm gives one device's losses, however it is cut",
+          "[apps]") {
+  const TrainingGround ground;
+  const Flags sync{"--sync-batch-norm", "--epochs", "1"};
+  REQUIRE(ground.train("whole", with(sync, {"--devices", "cpu"})).exit_code == 0);
+  const ProcessResult two = ground.train("two", with(sync, {"--devices", "cpu,cpu"}));
+  REQUIRE(two.exit_code == 0);
+  CHECK_THAT(two.out, ContainsSubstring("; batch-norm synchronised"));
+  const Flags cut = with(sync, {"--shards", "4", "--precision", "bf16"});
+  REQUIRE(ground.train("one", with(cut, {"--devices", "cpu"})).exit_code == 0);
+  REQUIRE(ground.train("four", with(cut, {"--devices", "cpu,cpu,cpu,cpu"})).exit_code == 0);
+  const std::vector<double> expected = losses(ground, "whole"), got = losses(ground, "two");
+  REQUIRE(got.size() == expected.size());
+  for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(expected[i]).margin(2e-3));
+  CHECK(ground.read("four/model.safetensors") == ground.read("one/model.safetensors"));
+}
+
 TEST_CASE("train_cifar: the exchange in use is told", "[apps]") {
   const TrainingGround ground;
   const Flags two{"--devices", "cpu,cpu", "--epochs", "1"};

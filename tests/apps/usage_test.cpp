@@ -129,6 +129,9 @@ TEST_CASE("flags that contradict each other are refused") {
   check_refused({{"--eval-only"}, {"--eval-only", "--init", "--resume"}});
   check_refused({{"--allow-small"}, {"--allow-small", "--data"}});
   check_refused({{"--exchange", "ring", "--shards", "2"}, {"--exchange ring", "--shards"}});
+  check_refused(
+      {{"--sync-batch-norm", "--accumulate", "2"}, {"--sync-batch-norm", "--accumulate"}});
+  check_refused({{"--sync-batch-norm", "--shards", "257"}, {"--sync-batch-norm", "256", "257"}});
   check_refused({{"--overwrite"}, {"--overwrite means something only with --out"}}, false);
   check_refused({{"--download", "--data", "d", "--allow-small"}, {"--download", "--allow-small"}});
 }
@@ -140,7 +143,7 @@ TEST_CASE("what only training reads is refused where there is no training") {
       {"--clip-norm", "1"},      {"--beta1", "0.5"},    {"--schedule", "cosine"},
       {"--warmup", "3"},         {"--augment", "flip"}, {"--seed", "3"},
       {"--shards", "2"},         {"--graph", "off"},    {"--exchange", "ring"},
-      {"--save-every", "5"},     {"--overwrite"}};
+      {"--save-every", "5"},     {"--overwrite"},       {"--sync-batch-norm"}};
   const auto with = [](std::vector<std::string> action, const std::vector<std::string>& more) {
     action.insert(action.end(), more.begin(), more.end());
     return action;

@@ -38,7 +38,7 @@ class SmallResNet : public Module {
   Linear& fc = add("fc", Linear(ImageSize{8, 1, 1}, 10));
 };
 
-enum class Net { kCnn, kResNet };
+enum class Net { kCnn, kResNet, kSyncResNet };  // the last: its batch-norms synchronised
 enum class Precision { kFloat32, kBFloat16 };
 
 std::unique_ptr<Module> make_net(Net net) {
@@ -54,7 +54,7 @@ class Rig {
       : scope_(cudasim::Schedule::kEager, 1, peers),
         model_((manual_seed(5), make_net(net))),
         parallel_(*model_, [net] { return make_net(net); }, devices_of(n_devices),
-                  {.shards = 8, .bucket_bytes = 1024}) {
+                  {.shards = 8, .sync_batch_norm = net == Net::kSyncResNet, .bucket_bytes = 1024}) {
     for (const auto& [name, tensor] : model_->state()) first_.emplace_back(name, clone(tensor));
   }
 
@@ -111,13 +111,11 @@ double largest_difference(const Content& a, const Content& b) {
   return largest;
 }
 
-}  // namespace
-
-TEST_CASE("DataParallel on virtual devices, eagerly and as late as may be", "[device][sim]") {
+void check_eager_and_latest(const std::vector<Net>& nets) {
   const ProviderScope native(Provider::kNative);
   References references;
   for (int n = 1; n <= 8; ++n) {
-    for (const Net net : {Net::kCnn, Net::kResNet}) {
+    for (const Net net : nets) {
       INFO(n << " devices, net " << static_cast<int>(net));
       Rig rig(net, n, n % 2 == 0 ? Peers::kAll : Peers::kNone);
       const Content& expected = references.of(net, n, Precision::kFloat32);
@@ -127,6 +125,16 @@ TEST_CASE("DataParallel on virtual devices, eagerly and as late as may be", "[de
     }
   }
   CHECK(cudasim::order_findings().empty());
+}
+
+}  // namespace
+
+TEST_CASE("DataParallel on virtual devices, eagerly and as late as may be", "[device][sim]") {
+  check_eager_and_latest({Net::kCnn, Net::kResNet});
+}
+
+TEST_CASE("DataParallel, synchronised, eagerly and as late as may be", "[device][sim][sync]") {
+  check_eager_and_latest({Net::kSyncResNet});
 }
 
 namespace {
@@ -140,14 +148,14 @@ struct Combination {
 
 /// Of 24 in a row, any two choices of different kinds meet.
 Combination pairwise(int i) {
-  return {static_cast<Net>((i + i / 8) % 2), i % 8 + 1, static_cast<Peers>(i / 8 % 3),
+  return {static_cast<Net>(i % 3), i % 8 + 1, static_cast<Peers>(i / 8 % 3),
           static_cast<Precision>((i / 2 + i / 8) % 2)};
 }
 
-/// All 96 in a row.
+/// All 144 in a row.
 Combination combination(int i) {
-  return {static_cast<Net>(i / 8 % 2), i % 8 + 1, static_cast<Peers>(i / 16 % 3),
-          static_cast<Precision>(i / 48 % 2)};
+  return {static_cast<Net>(i / 8 % 3), i % 8 + 1, static_cast<Peers>(i / 24 % 3),
+          static_cast<Precision>(i / 72 % 2)};
 }
 
 /// Trains in random orders: seeds 1 to n_seeds, dealt out to the combinations in turn.
@@ -177,7 +185,7 @@ TEST_CASE("DataParallel on virtual devices in random orders", "[device][sim]") {
 }
 
 TEST_CASE("DataParallel on virtual devices in many random orders", "[device][sim][slow]") {
-  check_random_orders(combination, 96, 288);
+  check_random_orders(combination, 144, 288);
 }
 
 namespace {
@@ -235,6 +243,26 @@ TEST_CASE("DataParallel: a device that fails is named, and all others end", "[de
   }
   CHECK(largest_difference(descend_from_one_state(devices_of(3)),
                            descend_from_one_state(devices_of(1))) < 1e-5);
+}
+
+// Eagerly: where work is late, other devices compute on what the failed one never sent.
+TEST_CASE("DataParallel, synchronised: a device that fails is named, and all others end",
+          "[device][sim][sync]") {
+  const ProviderScope native(Provider::kNative);
+  for (const int64_t kernel : {1, 30, 100, 170}) {
+    INFO("kernel " << kernel);
+    const MachineScope scope(cudasim::Schedule::kEager, 1);
+    manual_seed(7);
+    SmallResNet model;
+    DataParallel parallel(model, devices_of(3), {.shards = 6, .sync_batch_norm = true});
+    cudasim::fail_at_kernel(1, kernel, cudaErrorIllegalAddress);
+    const auto steps = [&] {
+      for (int step = 0; step < 20; ++step)
+        parallel.forward_backward(some_images(6, 1), some_labels(6), mean_loss);
+    };
+    CHECK_THROWS_WITH(steps(), ContainsSubstring("cuda:1"));
+    cudasim::set_sticky_error(1, cudaSuccess);
+  }
 }
 
 TEST_CASE("DataParallel: what a failed backward left under way is waited for", "[device][sim]") {
