@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "heddle/kernels/host/ceil_div.h"
 #include "heddle/kernels/host/filters.h"
 #include "heddle/kernels/host/gemm.h"
 #include "heddle/kernels/host/parallel_for.h"
@@ -15,8 +16,6 @@ namespace {
 
 constexpr int64_t kMinPiece = int64_t{1} << 20;  // multiply-adds that are worth a piece of work
 constexpr int64_t kLinesBytes = 16 << 10;        // of lines that stay in a first-level cache
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 template <class T>
 class PaddedForward {

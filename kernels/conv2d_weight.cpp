@@ -9,6 +9,8 @@
 
 #include "heddle/kernels/conv2d.h"
 #include "heddle/kernels/conv2d_weight_pairs.h"
+#include "heddle/kernels/host/ceil_div.h"
+#include "heddle/kernels/host/column_sums.h"
 #include "heddle/kernels/host/gemm.h"
 #include "heddle/kernels/host/images.h"
 #include "heddle/kernels/host/isa.h"
@@ -29,8 +31,6 @@ constexpr int64_t kBlockBytes = 32 << 10;       // of dy that all taps use: in t
 constexpr int64_t kPartsBytes = 8 << 20;        // partial sums of all parts
 constexpr int64_t kMinPart = int64_t{1} << 19;  // multiply-adds that are worth a part
 constexpr int64_t kPieces = 16;                 // pieces of work aimed at
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// How the work is cut: parts of the pixels, each with partial sums of its own, times ranges of
 /// output channels.
@@ -187,20 +187,6 @@ class PartSums {
   Scratch pointers_, copies_;
 };
 
-/// target[i] = the sum of parts[part * n + i], in the order of the parts.
-template <class T>
-void add_parts(T* target, const T* parts, int64_t n, int64_t n_parts) {
-  parallel_ranges(n, 4096, [&](int64_t begin, int64_t end) {
-    cpu::vectorized(
-        [](T* out, const T* in, int64_t count, int64_t stride, int64_t n_in) HEDDLE_VECTOR_LOOP {
-          for (int64_t i = 0; i < count; ++i) out[i] = in[i];
-          for (int64_t part = 1; part < n_in; ++part)
-            for (int64_t i = 0; i < count; ++i) out[i] += in[part * stride + i];
-        },
-        target + begin, parts + begin, end - begin, n, n_parts);
-  });
-}
-
 /// dw (out, taps * length) of each group = sums (taps * length, out).
 template <class T>
 void turn(T* dw, const T* sums, int64_t groups, int64_t group_out, int64_t depth) {
@@ -259,10 +245,11 @@ void backward_weight(const Conv2dBackwardWeightArgs& args) {
   const Scratch parts(in_place ? 0 : bytes(cut.parts * p.dw_size()));
   const Scratch db_parts(db == nullptr ? 0 : bytes(cut.parts * g.out_channels));
   run_cut(p, cut, in_place ? dw : parts.as<T>(), db == nullptr ? nullptr : db_parts.as<T>());
-  if (db != nullptr) add_parts(db, db_parts.as<const T>(), g.out_channels, cut.parts);
+  if (db != nullptr) cpu::add_parts(db, db_parts.as<const T>(), g.out_channels, cut.parts);
   if (in_place) return;
   T* const total = over_outputs ? parts.as<T>() : dw;
-  if (cut.parts > 1 || !over_outputs) add_parts(total, parts.as<const T>(), p.dw_size(), cut.parts);
+  if (cut.parts > 1 || !over_outputs)
+    cpu::add_parts(total, parts.as<const T>(), p.dw_size(), cut.parts);
   if (over_outputs) turn(dw, total, g.groups, group_out, p.n_taps() * length);
 }
 

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "heddle/kernels/host/ceil_div.h"
+#include "heddle/kernels/host/column_sums.h"
 #include "heddle/kernels/host/isa.h"
 #include "heddle/kernels/host/pair_product.h"
 #include "heddle/kernels/host/parallel_for.h"
@@ -23,7 +25,6 @@ constexpr int64_t kPartsBytes = 8 << 20;   // partial sums of all parts
 constexpr int64_t kPieces = 8;             // pieces of work aimed at
 constexpr int64_t kBlockBytes = 64 << 10;  // of packed dy that all taps use at a time
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 template <class T>
 int64_t bytes_of(int64_t n) {
   return n * static_cast<int64_t>(sizeof(T));
@@ -149,24 +150,6 @@ class PartSums {
   Scratch x_, dy_;
 };
 
-/// target[i] = the sum of parts[part * n + i], in the order of the parts.
-void add_parts(void* target, const float* parts, int64_t n, int64_t n_parts) {
-  constexpr int64_t kGrain = 4096;
-  auto* const out = static_cast<BFloat16*>(target);
-  parallel_ranges(n, kGrain, [&](int64_t begin, int64_t end) {
-    float space[kGrain];
-    cpu::vectorized(
-        [](BFloat16* rounded, float* sums, const float* in, int64_t count, int64_t stride,
-           int64_t n_in) HEDDLE_VECTOR_LOOP {
-          for (int64_t i = 0; i < count; ++i) sums[i] = in[i];
-          for (int64_t part = 1; part < n_in; ++part)
-            for (int64_t i = 0; i < count; ++i) sums[i] += in[part * stride + i];
-          for (int64_t i = 0; i < count; ++i) rounded[i] = BFloat16(sums[i]);
-        },
-        out + begin, space, parts + begin, end - begin, n, n_parts);
-  });
-}
-
 }  // namespace
 
 bool cpu::wants_weight_by_pairs(const Conv2dGeometry& g) {
@@ -190,8 +173,9 @@ void cpu::conv2d_weight_by_pairs(const Conv2dBackwardWeightArgs& args) {
     const int64_t last = (part + 1) * pairs / cut.parts;
     for (int64_t pair = first; pair < last; ++pair) part_sums.add(pair, pair == first);
   });
-  add_parts(args.dw, dw.as<const float>(), dw_size(g), cut.parts);
-  if (args.db != nullptr) add_parts(args.db, db.as<const float>(), g.out_channels, cut.parts);
+  add_parts(static_cast<BFloat16*>(args.dw), dw.as<const float>(), dw_size(g), cut.parts);
+  if (args.db != nullptr)
+    add_parts(static_cast<BFloat16*>(args.db), db.as<const float>(), g.out_channels, cut.parts);
 }
 
 }  // namespace heddle

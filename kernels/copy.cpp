@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "heddle/kernels/host/ceil_div.h"
 #include "heddle/kernels/host/convert.h"
 #include "heddle/kernels/host/isa.h"
 #include "heddle/kernels/host/loop_nest.h"
@@ -64,8 +65,6 @@ LoopNest<2> with_rows_from(const LoopNest<2>& nest, int loop) {
   }
   return moved;
 }
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 template <class T>
 void copy_transposed(const LoopNest<2>& nest, T* target, const T* source) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "heddle/kernels/host/column_sums.h"
 #include "heddle/kernels/host/gemm.h"
 #include "heddle/kernels/host/isa.h"
 #include "heddle/kernels/host/pair_product.h"
@@ -29,31 +30,12 @@ void backward_data(const LinearBackwardDataArgs& args) {
                 1});
 }
 
-constexpr int64_t kSumColumns = 1024;  // of dy that one piece sums
-
-/// db = the sum of dy (rows, out) over rows, in Sum: columns are shared out, rows added in order.
-template <class Sum, class T, class W>
-void sum_rows(W* db, const T* dy, int64_t rows, int64_t out) {
-  parallel_ranges(out, kSumColumns, [&](int64_t begin, int64_t end) {
-    Sum space[kSumColumns];
-    cpu::vectorized(
-        [](W* target, Sum* sums, const T* values, int64_t n_rows, int64_t stride, int64_t n)
-            HEDDLE_VECTOR_LOOP {
-              for (int64_t i = 0; i < n; ++i) sums[i] = Sum(0);
-              for (int64_t r = 0; r < n_rows; ++r)
-                for (int64_t i = 0; i < n; ++i) sums[i] += static_cast<Sum>(values[r * stride + i]);
-              for (int64_t i = 0; i < n; ++i) target[i] = static_cast<W>(sums[i]);
-            },
-        db + begin, space, dy + begin, rows, out, end - begin);
-  });
-}
-
 template <class T>
 void backward_weight(const LinearBackwardWeightArgs& args) {
   const T* dy = static_cast<const T*>(args.dy);
   cpu::gemm<T>({args.out, args.in, args.rows, static_cast<T*>(args.dw), args.in, dy, 1, args.out,
                 static_cast<const T*>(args.x), args.in, 1});
-  if (args.db != nullptr) sum_rows<T>(static_cast<T*>(args.db), dy, args.rows, args.out);
+  if (args.db != nullptr) cpu::sum_rows<T>(static_cast<T*>(args.db), dy, args.rows, args.out);
 }
 
 constexpr int64_t kMostPairDepth = 8192;  // the packed part of an operand stays in a cache
@@ -69,7 +51,7 @@ void weight_by_pairs(const LinearBackwardWeightArgs& args) {
                        static_cast<const BFloat16*>(args.x)});
   if (args.db == nullptr) return;
   dispatch_float(args.dw_dtype, [&]<class W>() {
-    sum_rows<float>(static_cast<W*>(args.db), dy, args.rows, args.out);
+    cpu::sum_rows<float>(static_cast<W*>(args.db), dy, args.rows, args.out);
   });
 }
 

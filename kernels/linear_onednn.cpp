@@ -4,16 +4,14 @@
 // float32 and matmul in bfloat16; weight gradient, matmul with AVX-512, else inner product.
 #include "heddle/kernels/linear.h"
 
+#include "heddle/kernels/host/column_sums.h"
 #include "heddle/kernels/host/onednn.h"
-#include "heddle/kernels/host/parallel_for.h"
 
 namespace heddle::onednn {
 namespace {
 
 using Tag = dnnl::memory::format_tag;
 using Desc = dnnl::memory::desc;
-
-constexpr int64_t kBiasColumns = 64;  // of dy that one piece sums; a cache line or more of each row
 
 Plan forward_plan(const LinearForwardArgs& args) {
   const Desc x = describe({args.rows, args.in}, args.dtype, Tag::ab);
@@ -95,16 +93,9 @@ Plan backward_weight_plan(const LinearBackwardWeightArgs& args) {
 /// db = the sum of dy's rows.
 void sum_rows(const LinearBackwardWeightArgs& args) {
   dispatch_float(args.dtype, [&]<class T>() {
-    const auto* dy = static_cast<const T*>(args.dy);
-    parallel_ranges(args.out, kBiasColumns, [&](int64_t begin, int64_t end) {
-      float sums[kBiasColumns] = {};
-      for (int64_t row = 0; row < args.rows; ++row)
-        for (int64_t j = begin; j < end; ++j)
-          sums[j - begin] += static_cast<float>(dy[row * args.out + j]);
-      dispatch_float(args.dw_dtype, [&]<class W>() {
-        auto* db = static_cast<W*>(args.db);
-        for (int64_t j = begin; j < end; ++j) db[j] = static_cast<W>(sums[j - begin]);
-      });
+    dispatch_float(args.dw_dtype, [&]<class W>() {
+      cpu::sum_rows<float>(static_cast<W*>(args.db), static_cast<const T*>(args.dy), args.rows,
+                           args.out);
     });
   });
 }

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "heddle/kernels/host/ceil_div.h"
 #include "heddle/kernels/host/gemm_ways.h"
 #include "heddle/kernels/host/outer_product.h"
 #include "heddle/kernels/host/parallel_for.h"
 
 namespace heddle::cpu {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 constexpr int64_t kManyTiles = 32;     // rows enough to share a packed b
 constexpr int64_t kLongDepth = 4096;   // sums long enough to be cut over threads

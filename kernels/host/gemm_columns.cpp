@@ -2,6 +2,7 @@
 // while the next group is packed.
 #include <algorithm>
 
+#include "heddle/kernels/host/ceil_div.h"
 #include "heddle/kernels/host/gemm_ways.h"
 #include "heddle/kernels/host/prefetch.h"
 
@@ -10,8 +11,6 @@ namespace {
 
 constexpr int64_t kPanelsBytes = 96 << 10;  // packed panels: twice so much of a second-level cache
 constexpr int64_t kFewBytes = 24 << 10;     // stay in a first-level cache
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Some columns of a block of the depth: what is packed at a time.
 struct Step {

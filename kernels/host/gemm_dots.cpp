@@ -2,12 +2,11 @@
 // (isa/dot_kernels.cpp), b read once, as it lies.
 #include <algorithm>
 
+#include "heddle/kernels/host/ceil_div.h"
 #include "heddle/kernels/host/gemm_ways.h"
 
 namespace heddle::cpu {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /// Of the rows and columns of a tile, which stay in a first-level cache.
 constexpr int64_t kDepthBytes = 4 << 10;

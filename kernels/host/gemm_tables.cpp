@@ -1,12 +1,11 @@
 #include <algorithm>
 
+#include "heddle/kernels/host/ceil_div.h"
 #include "heddle/kernels/host/gemm_ways.h"
 #include "heddle/kernels/host/isa.h"
 
 namespace heddle::cpu {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 template <class T, template <class> class Kernels>
 const Kernels<T>& pick(const Kernels<float>& f32, const Kernels<double>& f64) {
