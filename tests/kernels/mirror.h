@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heddle/core/dtype.h"
+#include "heddle/core/memory.h"
 #include "heddle/core/stream.h"
 #include "heddle/core/view.h"
 
@@ -78,6 +79,15 @@ double rounding_of(DType dtype);
 const std::vector<int64_t>& kernel_sizes();
 const std::vector<DType>& device_floats();  ///< float32, bfloat16, float16
 const std::vector<DType>& every_dtype();
+
+/// Bytes of the device's memory that `body` takes beside what is in use: a library's workspace.
+template <class Body>
+int64_t scratch_during(const Body& body) {
+  memory::reset_peak(kTestDevice);
+  const int64_t before = memory::stats(kTestDevice).in_use;
+  body();
+  return memory::stats(kTestDevice).peak_in_use - before;
+}
 
 /// The device's stream, on which the calling thread's kernels run.
 StreamRef test_stream();

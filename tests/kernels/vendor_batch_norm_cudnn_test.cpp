@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "heddle/core/memory.h"
 #include "heddle/kernels/batch_norm.h"
 #include "heddle/kernels/dispatch.h"
 #include "heddle/tests/kernels/mirror.h"
@@ -160,11 +159,9 @@ TEST_CASE("the provider setting chooses cuDNN for batch-norm") {
     Mirror x(kFloat, {2, 4}), y(kFloat, {2, 4});
     x.fill_random(1);
     const Channels c(4);
-    memory::reset_peak(kTestDevice);
-    const int64_t before = memory::stats(kTestDevice).in_use;
     const auto args = forward_args(x, y, c, false, &Mirror::device_data);
-    HEDDLE_DISPATCH_VENDORS(kTestDevice, batch_norm_forward, args, cudnn);
-    return memory::stats(kTestDevice).peak_in_use - before;
+    return scratch_during(
+        [&] { HEDDLE_DISPATCH_VENDORS(kTestDevice, batch_norm_forward, args, cudnn); });
   };
   REQUIRE(scratch_of(Provider::kVendor) >= 512);
   REQUIRE(scratch_of(Provider::kNative) < 512);

@@ -1,6 +1,5 @@
 // The cuBLAS versions, over cudasim's stand-in of it, against the CPU: layouts, transposes,
 // strides.
-#include "heddle/core/memory.h"
 #include "heddle/kernels/dispatch.h"
 #include "heddle/kernels/linear.h"
 #include "heddle/kernels/matmul.h"
@@ -141,15 +140,14 @@ int64_t scratch_of_product(Provider provider) {
   a.fill_random(1);
   b.fill_random(2);
   fill_nan(c);
-  memory::reset_peak(kTestDevice);
-  const int64_t before = memory::stats(kTestDevice).in_use;
   const MatmulArgs args{DType::kFloat32, 1,  4, 5, 6, c.device_data(), a.device_data(), 24, 6, 1,
                         b.device_data(), 30, 5, 1};
-  HEDDLE_DISPATCH_CUDA_VENDOR(kTestDevice, matmul, args, cublas);
+  const int64_t scratch =
+      scratch_during([&] { HEDDLE_DISPATCH_CUDA_VENDOR(kTestDevice, matmul, args, cublas); });
   cpu::matmul({DType::kFloat32, 1, 4, 5, 6, c.host_data(), a.host_data(), 24, 6, 1, b.host_data(),
                30, 5, 1});
   CHECK_SAME(c, product_tolerance(DType::kFloat32, 6));
-  return memory::stats(kTestDevice).peak_in_use - before;
+  return scratch;
 }
 
 TEST_CASE("the provider setting chooses cuBLAS on a device") {

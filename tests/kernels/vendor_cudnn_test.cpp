@@ -2,7 +2,6 @@
 // and which engines are taken.
 #include <cmath>
 
-#include "heddle/core/memory.h"
 #include "heddle/kernels/dispatch.h"
 #include "heddle/kernels/log_softmax.h"
 #include "heddle/tests/kernels/conv2d_oracle.h"
@@ -143,13 +142,12 @@ int64_t scratch_of_convolution(Provider provider) {
   const ConvTensors t(
       geometry_of(DType::kFloat32, {.image = {3, 3}, .kernel = {3, 3}, .in = 8, .out = 2}), 0);
   Mirror y(DType::kFloat32, {t.dy.n()});
-  memory::reset_peak(kTestDevice);
-  const int64_t before = memory::stats(kTestDevice).in_use;
   const Conv2dForwardArgs args{t.g, y.device_data(), t.x.device_data(), t.w.device_data(), nullptr};
-  HEDDLE_DISPATCH_VENDORS(kTestDevice, conv2d_forward, args, cudnn);
+  const int64_t scratch =
+      scratch_during([&] { HEDDLE_DISPATCH_VENDORS(kTestDevice, conv2d_forward, args, cudnn); });
   expect(y, forward_oracle(t, false, false));
   CHECK_SAME(y, product_tolerance(DType::kFloat32, 72));
-  return memory::stats(kTestDevice).peak_in_use - before;
+  return scratch;
 }
 
 TEST_CASE("the provider setting chooses cuDNN on a device") {

@@ -2,7 +2,6 @@
 // and the places that one of the providers writes and the other may read.
 #include <cmath>
 
-#include "heddle/core/memory.h"
 #include "heddle/kernels/dispatch.h"
 #include "heddle/kernels/pool2d.h"
 #include "heddle/tests/kernels/mirror.h"
@@ -138,11 +137,9 @@ TEST_CASE("the provider setting chooses cuDNN for a pooling") {
     const test::ProviderScope scope(provider);
     const Pool2dGeometry g = geometry_of(DType::kFloat32, {1, 2, 2, 1, 2, 2, 2, 2, 0, 0});
     Mirror x(DType::kFloat32, {4}), y(DType::kFloat32, {1});
-    memory::reset_peak(kTestDevice);
-    const int64_t before = memory::stats(kTestDevice).in_use;
     const MaxPool2dForwardArgs args{g, y.device_data(), x.device_data(), nullptr, DType::kUInt8};
-    HEDDLE_DISPATCH_CUDA_VENDOR(kTestDevice, max_pool2d_forward, args, cudnn);
-    return memory::stats(kTestDevice).peak_in_use - before;
+    return scratch_during(
+        [&] { HEDDLE_DISPATCH_CUDA_VENDOR(kTestDevice, max_pool2d_forward, args, cudnn); });
   };
   REQUIRE(scratch_of(Provider::kVendor) >= 512);
   REQUIRE(scratch_of(Provider::kNative) < 512);

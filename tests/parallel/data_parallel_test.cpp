@@ -8,17 +8,6 @@
 #include "heddle/tests/support/provider_scope.h"
 
 namespace heddle::test {
-namespace {
-
-Content gradients(const Module& model) {
-  Content result;
-  for (const Tensor& parameter : model.parameters())
-    result.push_back(parameter.grad().to_vector<float>());
-  return result;
-}
-
-}  // namespace
-
 TEST_CASE("a plan of fewer samples than shards leaves the last devices idle", "[parallel]") {
   const ShardPlan plan(3, 8, 2);
   CHECK(plan.devices == std::vector<Range>{{0, 3}, {4, 0}});
@@ -153,16 +142,6 @@ TEST_CASE("DataParallel: the gradient of the input, and gradients that add up", 
   check_close({x.grad().to_vector<float>()}, {x_alone.grad().to_vector<float>()}, 1e-6);
   for (int i = 0; i < 2; ++i) check_close(gradients(parallel.replica(i)), gradients(alone), 1e-6);
 }
-
-namespace {
-
-class OneNorm : public Module {
- public:
-  Tensor forward(const Tensor& x) override { return bn(x); }
-  BatchNorm2d& bn = add("bn", BatchNorm2d(1));
-};
-
-}  // namespace
 
 TEST_CASE("DP-3: batch-norm's statistics of all replicas reach all replicas", "[parallel]") {
   OneNorm model;

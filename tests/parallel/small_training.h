@@ -6,6 +6,7 @@
 #include "heddle/core/rng.h"
 #include "heddle/core/tape.h"
 #include "heddle/nn/models/tiny_cnn.h"
+#include "heddle/nn/modules/batch_norm2d.h"
 #include "heddle/nn/modules/linear.h"
 #include "heddle/nn/ops.h"
 #include "heddle/nn/optim/adam.h"
@@ -37,11 +38,25 @@ class TwoLayers : public Module {
   Linear& fc2 = add("fc2", Linear(5, 10));
 };
 
+/// One batch-norm of one channel.
+class OneNorm : public Module {
+ public:
+  Tensor forward(const Tensor& x) override { return bn(x); }
+  BatchNorm2d& bn = add("bn", BatchNorm2d(1));
+};
+
 using Content = std::vector<std::vector<float>>;
 
 inline Content content(const NamedTensors& state) {
   Content result;
   for (const auto& [name, tensor] : state) result.push_back(tensor.to_vector<float>());
+  return result;
+}
+
+inline Content gradients(const Module& model) {
+  Content result;
+  for (const Tensor& parameter : model.parameters())
+    result.push_back(parameter.grad().to_vector<float>());
   return result;
 }
 

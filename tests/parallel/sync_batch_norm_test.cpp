@@ -11,12 +11,6 @@
 namespace heddle::test {
 namespace {
 
-class OneNorm : public Module {
- public:
-  Tensor forward(const Tensor& x) override { return bn(x); }
-  BatchNorm2d& bn = add("bn", BatchNorm2d(1));
-};
-
 DataParallelOptions synchronised(int64_t shards = 0) {
   return {.shards = shards, .sync_batch_norm = true, .bucket_bytes = 1024};
 }
@@ -96,13 +90,6 @@ class Norms : public Module {
   BatchNorm2d& bn2 = add("bn2", BatchNorm2d(5));
   Conv2d& fc2 = add("fc2", Conv2d(5, 10, 1));
 };
-
-Content gradients(const Module& model) {
-  Content result;
-  for (const Tensor& parameter : model.parameters())
-    result.push_back(parameter.grad().to_vector<float>());
-  return result;
-}
 
 }  // namespace
 
