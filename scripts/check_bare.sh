@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# scripts/check_bare.sh bookworm|trixie [FLAGS OF ctest]: makes a bare Debian of that release in a
-# temporary folder and runs this commit's two commands in it as a new user would: test.sh and train.sh
-# as root, without sudo and with nothing installed, then train.sh as a user with sudo and one package
-# missing. Needs root, a Debian mirror (the one that apt here uses) and 4 GB below ${TMPDIR:-/var/tmp}.
+# scripts/check_bare.sh bookworm|trixie [FLAGS OF ctest]: makes bare Debian systems of that release in
+# a temporary folder and runs this commit's two commands, train.sh and test.sh, in them as new users
+# would, each in a system where nothing is installed: root, who has no sudo, and a user who has. The
+# user runs all tests, root those that depend on who runs them. Needs root, a Debian mirror (the one
+# that apt here uses) and 5 GB below ${TMPDIR:-/var/tmp}.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -28,19 +29,19 @@ if [ -z "$mirror" ]; then
   exit 1
 fi
 
-bare=$(mktemp -d "${TMPDIR:-/var/tmp}/heddle-bare-$suite.XXXXXX")
-chmod 755 "$bare" # users live in it
-clean_up() {
-  cut -d ' ' -f 2 /proc/mounts | grep -F "$bare/" | sort -r | while read -r place; do
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/heddle-bare-$suite.XXXXXX")
+chmod 755 "$work" # users live in it
+clean_up() { # FOLDER in $work, or all of it
+  cut -d ' ' -f 2 /proc/mounts | grep -F "$1/" | sort -r | while read -r place; do
     umount "$place" || umount --lazy "$place"
   done
-  if grep -qF " $bare/" /proc/mounts; then
-    echo "check_bare.sh: $bare still has mounts and is left there" >&2
+  if grep -qF " $1/" /proc/mounts; then
+    echo "check_bare.sh: $1 still has mounts and is left there" >&2
   else
-    rm -rf --one-file-system "$bare"
+    rm -rf --one-file-system "$1"
   fi
 }
-trap clean_up EXIT
+trap 'clean_up "$work"' EXIT
 trap 'exit 130' INT TERM
 
 in_bare() { # USER COMMAND...: in a new user's environment
@@ -73,28 +74,42 @@ step() { # TITLE COMMAND...; each stops at its first failure
   fi
 }
 
-make_system() {
-  debootstrap --variant=minbase "$suite" "$bare" "$mirror" >"$bare.log" 2>&1 ||
-    { cat "$bare.log"; rm -f "$bare.log"; return 1; }
-  rm -f "$bare.log"
-  apt-config dump | grep -E '^Acquire::(https?|Check-|Retries|ForceIPv)' >"$bare/etc/apt/apt.conf.d/90machine" || true
-  mkdir -p "$bare/etc/ssl/certs"
+debootstrap_system() {
+  debootstrap --variant=minbase "$suite" "$work/new" "$mirror" >"$work/log" 2>&1 ||
+    { cat "$work/log"; return 1; }
+  apt-config dump | grep -E '^Acquire::(https?|Check-|Retries|ForceIPv)' >"$work/new/etc/apt/apt.conf.d/90machine" || true
+  mkdir -p "$work/new/etc/ssl/certs"
   if [[ $mirror == https:* ]]; then
-    cp /etc/ssl/certs/ca-certificates.crt "$bare/etc/ssl/certs/"
+    cp /etc/ssl/certs/ca-certificates.crt "$work/new/etc/ssl/certs/"
   fi
+}
+
+make_system() {
+  cp -a "$work/new" "$bare"
   mount -t proc proc "$bare/proc"
   mount --rbind /dev "$bare/dev"
   mount --make-rslave "$bare/dev"
 }
 
+install() {
+  in_bare root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends "$@" >/dev/null 2>&1
+}
+
 share_ccache() { # compiles only once what root and user build, and what an earlier check built
   if ! command -v ccache >/dev/null; then return; fi
   in_bare root apt-get -qq update
-  in_bare root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends ccache >/dev/null 2>&1
+  install ccache
   local cache
   cache=$(ccache --get-config cache_dir)
   mkdir -p "$cache" "$bare/var/cache/ccache"
   mount --bind "$cache" "$bare/var/cache/ccache"
+}
+
+add_user() {
+  in_bare root apt-get -qq update
+  install sudo
+  chroot "$bare" useradd --create-home --base-dir /srv --shell /bin/bash weaver
+  echo 'weaver ALL=(ALL) NOPASSWD: ALL' >"$bare/etc/sudoers.d/weaver"
 }
 
 copy_clone() { # USER PLACE
@@ -103,30 +118,29 @@ copy_clone() { # USER PLACE
   chroot "$bare" chown -R "$1:" "$2"
 }
 
-add_user() {
-  in_bare root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends sudo >/dev/null 2>&1
-  chroot "$bare" useradd --create-home --base-dir /srv --shell /bin/bash weaver
-  echo 'weaver ALL=(ALL) NOPASSWD: ALL' >"$bare/etc/sudoers.d/weaver"
-  in_bare root apt-get -qq -y remove libcli11-dev >/dev/null 2>&1
-  copy_clone weaver "/srv/weaver/a clone"
-}
-
 run_command() { # USER CLONE SCRIPT FLAGS...
   local user=$1 clone=$2
   shift 2
   in_bare "$user" CCACHE_BASEDIR="$clone" bash -c 'cd "$0/apps" && exec "$@"' "$clone" "../scripts/$@"
 }
 
-train_flags=(--epochs 1 --limit 256 --workers 1)
-root_clone="/srv/heddle"
-step "bare system" make_system
+two_commands() { # USER CLONE FLAGS OF CTEST...
+  local user=$1 clone=$2
+  shift 2
+  bare=$work/$user
+  step "$user: bare system" make_system
+  step "$user: shared ccache" share_ccache
+  if [ "$user" != root ]; then step "$user: sudo" add_user; fi
+  step "$user: clone" copy_clone "$user" "$clone"
+  step "$user: train.sh" run_command "$user" "$clone" train.sh --epochs 1 --limit 256 --workers 1 --out "a run"
+  step "$user: test.sh" run_command "$user" "$clone" test.sh "$@"
+  step "$user: train.sh again" run_command "$user" "$clone" train.sh --version
+  clean_up "$bare"
+}
+
+step "debootstrap" debootstrap_system
 if [ $failures -ne 0 ]; then exit 1; fi
-step "shared ccache" share_ccache
-step "clone" copy_clone root "$root_clone"
-step "root: test.sh" run_command root "$root_clone" test.sh "$@"
-step "root: train.sh" run_command root "$root_clone" train.sh "${train_flags[@]}" --out "run of root"
-step "a user with sudo" add_user
-step "user: train.sh" run_command weaver "/srv/weaver/a clone" train.sh "${train_flags[@]}" --out "run of user"
-step "user: train.sh again" run_command weaver "/srv/weaver/a clone" train.sh --version
+two_commands root /srv/heddle -LE slow -R '^(apps|build|data|examples):|file|folder' "$@"
+two_commands weaver "/srv/weaver/a clone" "$@"
 
 exit $((failures > 0))
