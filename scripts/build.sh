@@ -39,6 +39,8 @@ if [ ! -t 1 ]; then echo "Building (the output goes to build/release/build.log)"
 if ! cmake --build "$build" --parallel "$jobs" "${targets[@]}" 2>&1 | progress; then
   if grep -q '^FAILED:' "$log"; then
     sed -n '/^FAILED:/,$p' "$log" | head -n 100 >&2
+  elif grep '^ninja: error:' "$log" >&2; then # for example a target that there is not
+    true
   else
     tail -n 20 "$log" >&2
   fi

@@ -26,6 +26,12 @@ if(NOT HEDDLE_SANITIZE)
       -D NVCC=${CMAKE_CUDA_COMPILER} -P ${CMAKE_CURRENT_SOURCE_DIR}/build/cuda_options.cmake)
     set_tests_properties("build: HEDDLE_CUDA=ON, ${case}" PROPERTIES LABELS cpu)
   endforeach()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_test(NAME "build: a compiler that is too old is refused" COMMAND
+      ${CMAKE_CURRENT_SOURCE_DIR}/build/old_compiler.sh ${CMAKE_CXX_COMPILER}
+      ${CMAKE_CURRENT_BINARY_DIR}/old_compiler)
+    set_tests_properties("build: a compiler that is too old is refused" PROPERTIES LABELS cpu)
+  endif()
   if(NOT HEDDLE_WITH_CUDA AND TARGET train_cifar)
     add_test(NAME "build: without CUDA, programs link none" COMMAND
       ${CMAKE_CURRENT_SOURCE_DIR}/build/no_cuda.sh $<TARGET_FILE:train_cifar>)
