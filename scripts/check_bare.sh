@@ -2,8 +2,9 @@
 # scripts/check_bare.sh bookworm|trixie [FLAGS OF ctest]: makes bare Debian systems of that release in
 # a temporary folder and runs this commit's two commands, train.sh and test.sh, in them as new users
 # would, each in a system where nothing is installed: root, who has no sudo, and a user who has. The
-# user runs all tests, root those that depend on who runs them. Needs root, a Debian mirror (the one
-# that apt here uses) and 5 GB below ${TMPDIR:-/var/tmp}.
+# user runs all tests but those labelled slow, root those of files, programs and the build, which
+# depend on who runs them. Needs root, a Debian mirror (the one that apt here uses) and 5 GB below
+# ${TMPDIR:-/var/tmp}.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -124,9 +125,9 @@ run_command() { # USER CLONE SCRIPT FLAGS...
   in_bare "$user" CCACHE_BASEDIR="$clone" bash -c 'cd "$0/apps" && exec "$@"' "$clone" "../scripts/$@"
 }
 
-two_commands() { # USER CLONE FLAGS OF CTEST...
-  local user=$1 clone=$2
-  shift 2
+two_commands() { # USER FLAGS OF CTEST...
+  local user=$1 clone=/srv/heddle # the same for all: what one has compiled, ccache gives to the next
+  shift
   bare=$work/$user
   step "$user: bare system" make_system
   step "$user: shared ccache" share_ccache
@@ -135,12 +136,17 @@ two_commands() { # USER CLONE FLAGS OF CTEST...
   step "$user: train.sh" run_command "$user" "$clone" train.sh --epochs 1 --limit 256 --workers 1 --out "a run"
   step "$user: test.sh" run_command "$user" "$clone" test.sh "$@"
   step "$user: train.sh again" run_command "$user" "$clone" train.sh --version
+  if [ "$user" != root ]; then
+    clone="/srv/$user/a clone"
+    step "$user: clone in a folder with a space" copy_clone "$user" "$clone"
+    step "$user: train.sh there" run_command "$user" "$clone" train.sh --version
+  fi
   clean_up "$bare"
 }
 
 step "debootstrap" debootstrap_system
 if [ $failures -ne 0 ]; then exit 1; fi
-two_commands root /srv/heddle -LE slow -R '^(apps|build|data|examples):|file|folder' "$@"
-two_commands weaver "/srv/weaver/a clone" "$@"
+two_commands root -LE slow -R '^(apps|build|data|examples):|file|folder' "$@"
+two_commands weaver -LE slow "$@"
 
 exit $((failures > 0))
