@@ -18,9 +18,11 @@ endif()
 foreach(kind fast slow)
   set(spec "${TAG}[slow]")
   set(labels "${LABEL};slow")
+  set(timeout 3600) # minutes of work, on a machine that may be busy with other work too
   if(kind STREQUAL "fast")
     set(spec "${TAG}~[slow]")
     set(labels "${LABEL}")
+    set(timeout 900)
   endif()
   # A Catch2 of version 2 exits with the number of test cases.
   execute_process(COMMAND ${PROGRAM} ${list_flags} ${spec} OUTPUT_VARIABLE names ERROR_VARIABLE errors
@@ -49,7 +51,7 @@ foreach(kind fast slow)
     string(REPLACE "<open>" "\\[" filter "${filter}")
     string(REPLACE "<close>" "\\]" filter "${filter}")
     string(APPEND script "add_test([==[${FOLDER}: ${name}]==] [==[${PROGRAM}]==] [==[${filter}]==] ${run_flags})\n"
-      "set_tests_properties([==[${FOLDER}: ${name}]==] PROPERTIES TIMEOUT 900 LABELS [==[${labels}]==]"
+      "set_tests_properties([==[${FOLDER}: ${name}]==] PROPERTIES TIMEOUT ${timeout} LABELS [==[${labels}]==]"
       "${properties} ENVIRONMENT [==[${ENVIRONMENT}]==])\n")
   endforeach()
 endforeach()
