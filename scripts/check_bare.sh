@@ -96,13 +96,16 @@ install() {
   in_bare root env DEBIAN_FRONTEND=noninteractive apt-get -qq -y install --no-install-recommends "$@" >/dev/null 2>&1
 }
 
-share_ccache() { # compiles only once what root and user build, and what an earlier check built
+# What one has compiled, the other and the next check need not. A cache of its own, since the user
+# writes to it too, which the folders that this machine's builds make in theirs do not allow.
+share_ccache() {
   if ! command -v ccache >/dev/null; then return; fi
   in_bare root apt-get -qq update
   install ccache
   local cache
-  cache=$(ccache --get-config cache_dir)
+  cache=$(ccache --get-config cache_dir)/bare
   mkdir -p "$cache" "$bare/var/cache/ccache"
+  chmod 777 "$cache"
   mount --bind "$cache" "$bare/var/cache/ccache"
 }
 
