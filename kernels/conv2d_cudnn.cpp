@@ -1,8 +1,9 @@
 // Convolution by cuDNN's graph API, over channels-last tensors as they are. One operation a plan,
 // so that every engine may be asked; a bias is laid into y first and the product added to it, which
 // rounds once. Deterministic: engines that are not are passed by, so are those that would round
-// float32 factors to TF32. Sums in float32.
+// float32 factors to TF32 where that is not allowed (kernels/provider.h). Sums in float32.
 #include "heddle/kernels/conv2d.h"
+#include "heddle/kernels/provider.h"
 #include "heddle/kernels/reduce.h"
 #include "heddle/kernels/vendor/cudnn.h"
 #include "heddle/kernels/vendor/epilogue.h"
@@ -80,7 +81,7 @@ PlanRef make_plan(const Conv2dGeometry& g, const Names& names, int64_t alignment
   std::vector<Descriptor> descriptors;
   for (Descriptor* part : {&parts.x, &parts.w, &parts.y, &parts.settings, &operation})
     descriptors.push_back(std::move(*part));
-  const bool rounds = g.dtype == DType::kFloat32;
+  const bool rounds = g.dtype == DType::kFloat32 && !allow_tf32();
   return Plan::make(std::move(descriptors), rounds ? TensorCores::kNo : TensorCores::kYes, stream);
 }
 
@@ -91,8 +92,9 @@ bool worth_asking(const Conv2dGeometry& g) {
 PlanRef plan_of(const Conv2dGeometry& g, const std::string& key, const Names& names,
                 const std::vector<const void*>& pointers, float beta, StreamRef stream) {
   const int64_t alignment = common_alignment(pointers);
-  return find_plan(fmt::format("{} aligned {} beta {}", key, alignment, beta), stream,
-                   [&] { return make_plan(g, names, alignment, beta, stream); });
+  return find_plan(
+      fmt::format("{} aligned {} beta {}{}", key, alignment, beta, allow_tf32() ? " tf32" : ""),
+      stream, [&] { return make_plan(g, names, alignment, beta, stream); });
 }
 
 PlanRef plan_of(const Conv2dForwardArgs& args, StreamRef stream) {

@@ -16,6 +16,7 @@ namespace {
 constexpr int kTimedRuns = 3;  // after one warm-up each; the fastest counts
 
 std::atomic<Provider> current_provider{Provider::kAuto};
+std::atomic<bool> tf32_is_allowed{false};
 
 struct Choices {
   std::mutex mutex;
@@ -93,6 +94,8 @@ void set_provider(Provider provider) {
   current_provider = provider;
 }
 
+void set_allow_tf32(bool allow) { tf32_is_allowed = allow; }
+bool allow_tf32() { return tf32_is_allowed; }
 Provider provider() { return current_provider; }
 
 bool built_with_vendor() {

@@ -19,6 +19,10 @@ Provider parse_provider(std::string_view text);  ///< Errors: UsageError listing
 std::string_view name_of(Provider provider);
 void set_provider(Provider provider);  ///< For all ops from now on. Default: kAuto.
 Provider provider();
+/// Whether cuBLAS and cuDNN may round the factors of float32 products to TF32's 10 bits of
+/// mantissa, for tensor cores; sums stay float32. Native kernels never do. Default: no.
+void set_allow_tf32(bool allow);
+bool allow_tf32();
 bool built_with_vendor();  ///< Whether this build has oneDNN, cuBLAS or cuDNN.
 bool built_with_onednn();
 
@@ -109,7 +113,7 @@ void run_cuda_provider(const Args& args, StreamRef stream, const CudaCandidates<
     static const Context& from(const void* opaque) { return *static_cast<const Context*>(opaque); }
   } context{args, stream, candidates};
   detail::run_timed_choice(
-      {.key = detail::cuda_card_name(stream) + " " + args.key(),
+      {.key = detail::cuda_card_name(stream) + " " + args.key() + (allow_tf32() ? " tf32" : ""),
        .context = &context,
        .run = [](const void* opaque, int index) { Context::from(opaque).run(index); },
        .seconds =

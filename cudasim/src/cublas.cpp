@@ -1,6 +1,7 @@
 #include <cublas_v2.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 
 #include "cudasim/bfloat16.h"
@@ -41,6 +42,7 @@ struct Product {
   int m, n, k;
   float alpha, beta;
   Matrix a, b, c;
+  bool tf32 = false;
 };
 
 float load(const Matrix& matrix, const char* place) {
@@ -58,6 +60,12 @@ void store(const Matrix& matrix, char* place, float value) {
                                               ? cudasim::half_from_float(value)
                                               : cudasim::bfloat16_from_float(value);
   }
+}
+
+/// The factor as it is multiplied: TF32 keeps 10 bits of a float's mantissa.
+float factor(const Product& p, const Matrix& matrix, const char* place) {
+  const float value = load(matrix, place);
+  return p.tf32 ? std::bit_cast<float>(std::bit_cast<uint32_t>(value) & 0xFFFFE000U) : value;
 }
 
 /// Tells the checkers of each element once, whoever of the block reads it how often.
@@ -78,7 +86,7 @@ void gemm_kernel(Product p) {
     for (int row = 0; row < p.m; ++row) {
       float sum = 0.0F;
       for (int i = 0; i < p.k; ++i) {
-        sum += load(p.a, p.a.at(batch, row, i)) * load(p.b, p.b.at(batch, i, column));
+        sum += factor(p, p.a, p.a.at(batch, row, i)) * factor(p, p.b, p.b.at(batch, i, column));
       }
       char* place = p.c.at(batch, row, column);
       float result = p.alpha * sum;
@@ -107,7 +115,8 @@ cublasStatus_t check(const cublasContext* handle, const Product& p, int batch_co
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (!takes(p.a.type) || p.b.type != p.a.type ||
-      (p.c.type != p.a.type && p.c.type != CUDA_R_32F) || compute != CUBLAS_COMPUTE_32F) {
+      (p.c.type != p.a.type && p.c.type != CUDA_R_32F) ||
+      (compute != CUBLAS_COMPUTE_32F && !p.tf32) || (p.tf32 && p.a.type != CUDA_R_32F)) {
     return CUBLAS_STATUS_NOT_SUPPORTED;
   }
   const cudasim::Allocation* workspace = cudasim::find_allocation(handle->workspace);
@@ -227,7 +236,8 @@ cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation
                         *static_cast<const float*>(beta),
                         matrix_of(a, a_type, lda, stride_a, transa),
                         matrix_of(b, b_type, ldb, stride_b, transb),
-                        matrix_of(c, c_type, ldc, stride_c, CUBLAS_OP_N)};
+                        matrix_of(c, c_type, ldc, stride_c, CUBLAS_OP_N),
+                        compute == CUBLAS_COMPUTE_32F_FAST_TF32};
   return multiply(handle, product, batch_count, compute);
 }
 

@@ -45,8 +45,9 @@ std::string library();  ///< With the version that is linked.
 /// Whether cuBLAS takes the dtype and sizes of this.
 bool supports(const Gemm& gemm);
 
-/// Numerics: accumulates in float32, float32 itself without TF32; same bits each run, since the
-/// workspace is ours and the stream one. Errors: CudaError.
+/// Numerics: accumulates in float32, float32 itself without TF32 unless that is allowed
+/// (kernels/provider.h); same bits each run, since the workspace is ours and the stream one.
+/// Errors: CudaError.
 void run(const Gemm& gemm, StreamRef stream);
 
 }  // namespace heddle::cublas

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "heddle/kernels/device/scratch.h"
+#include "heddle/kernels/provider.h"
 #include "heddle/kernels/vendor/cublas.h"
 #include "heddle/kernels/vendor/handle_lease.h"
 
@@ -63,6 +64,11 @@ cublasMath_t math_mode() {
                                    CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
 }
 
+cublasComputeType_t compute_type(DType dtype) {
+  return dtype == DType::kFloat32 && allow_tf32() ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                  : CUBLAS_COMPUTE_32F;
+}
+
 }  // namespace
 
 std::string library() {
@@ -94,18 +100,18 @@ void run(const Gemm& gemm, StreamRef stream) {
   HEDDLE_CUDA_CHECK(cublasSetWorkspace(handle.get(), workspace.data(), static_cast<size_t>(bytes)));
   HEDDLE_CUDA_CHECK(cublasSetMathMode(handle.get(), math_mode()));
   if (gemm.batch == 1) {
-    HEDDLE_CUDA_CHECK(cublasGemmEx(handle.get(), operation(gemm.a), operation(gemm.b),
-                                   as_int(gemm.m), as_int(gemm.n), as_int(gemm.k), &alpha,
-                                   gemm.a.data, type, as_int(gemm.a.leading), gemm.b.data, type,
-                                   as_int(gemm.b.leading), &gemm.beta, gemm.c, type,
-                                   as_int(gemm.ldc), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    HEDDLE_CUDA_CHECK(cublasGemmEx(
+        handle.get(), operation(gemm.a), operation(gemm.b), as_int(gemm.m), as_int(gemm.n),
+        as_int(gemm.k), &alpha, gemm.a.data, type, as_int(gemm.a.leading), gemm.b.data, type,
+        as_int(gemm.b.leading), &gemm.beta, gemm.c, type, as_int(gemm.ldc),
+        compute_type(gemm.dtype), CUBLAS_GEMM_DEFAULT));
     return;
   }
   HEDDLE_CUDA_CHECK(cublasGemmStridedBatchedEx(
       handle.get(), operation(gemm.a), operation(gemm.b), as_int(gemm.m), as_int(gemm.n),
       as_int(gemm.k), &alpha, gemm.a.data, type, as_int(gemm.a.leading), gemm.a.batch_stride,
       gemm.b.data, type, as_int(gemm.b.leading), gemm.b.batch_stride, &gemm.beta, gemm.c, type,
-      as_int(gemm.ldc), gemm.c_batch_stride, as_int(gemm.batch), CUBLAS_COMPUTE_32F,
+      as_int(gemm.ldc), gemm.c_batch_stride, as_int(gemm.batch), compute_type(gemm.dtype),
       CUBLAS_GEMM_DEFAULT));
 }
 

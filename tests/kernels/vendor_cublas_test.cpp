@@ -1,5 +1,8 @@
 // The cuBLAS versions, over cudasim's stand-in of it, against the CPU: layouts, transposes,
 // strides.
+#include <algorithm>
+#include <cmath>
+
 #include "heddle/kernels/dispatch.h"
 #include "heddle/kernels/linear.h"
 #include "heddle/kernels/matmul.h"
@@ -114,6 +117,34 @@ TEST_CASE("matmul by cuBLAS: every way that operands may lie") {
           check_matmul(dtype, {turn_a, gap, false}, {turn_b, gap, true});
           check_matmul(dtype, {turn_a, 0, true}, {turn_b, gap, false});
         }
+}
+
+/// The largest error of a (8, 16) (16, 8) product by cuBLAS, of factors that TF32 does not hold.
+double error_of_product(DType dtype) {
+  const int64_t m = 8, k = 16;
+  Mirror a(dtype, {m, k}), b(dtype, {k, m}), c(dtype, {m, m});
+  for (Mirror* factor : {&a, &b})
+    factor->fill([](int64_t i) { return 1.0 + std::ldexp(static_cast<double>(i % 7 + 1), -13); });
+  fill_nan(c);
+  cublas::matmul(
+      {dtype, 1, m, m, k, c.device_data(), a.device_data(), 0, k, 1, b.device_data(), 0, m, 1},
+      test_stream());
+  cpu::matmul({dtype, 1, m, m, k, c.host_data(), a.host_data(), 0, k, 1, b.host_data(), 0, m, 1});
+  double worst = 0.0;
+  const std::vector<double> found = c.device_values(), expected = c.host_values();
+  for (size_t i = 0; i < found.size(); ++i)
+    if (std::isfinite(expected[i])) worst = std::max(worst, std::abs(found[i] - expected[i]));
+  return worst;
+}
+
+TEST_CASE("cuBLAS rounds factors to TF32 where that is allowed, of float32 alone") {
+  REQUIRE(error_of_product(DType::kFloat32) < 1e-5);
+  const test::Tf32Scope tf32;
+  REQUIRE(error_of_product(DType::kFloat32) < 16 * 2.5e-3);
+#ifdef __CUDASIM__  // a card may have none
+  REQUIRE(error_of_product(DType::kFloat32) > 1e-4);
+#endif
+  REQUIRE(error_of_product(DType::kBFloat16) == 0.0);
 }
 
 TEST_CASE("what cuBLAS cannot take is left to the native kernels") {

@@ -1,5 +1,6 @@
 // The cuDNN versions, over cudasim's stand-in of it, against plain float64 loops: layouts, strides,
 // and which engines are taken.
+#include <algorithm>
 #include <cmath>
 
 #include "heddle/kernels/dispatch.h"
@@ -75,6 +76,30 @@ TEST_CASE("convolution by cuDNN: forward and all gradients") {
   for (const DType dtype : device_floats())
     for (const ConvCase& c : cases)
       for (const int64_t offset : {0, 1}) check_convolution(dtype, c, offset);
+}
+
+/// Whether a convolution of float32 by cuDNN keeps a factor that TF32 does not hold.
+bool convolution_keeps_factors() {
+  const ConvTensors t(geometry_of(DType::kFloat32, {.image = {1, 1}, .kernel = {1, 1}}), 0);
+  Mirror x(DType::kFloat32, {1}), w(DType::kFloat32, {1}), y(DType::kFloat32, {1});
+  x.fill([](int64_t) { return 1.0 + std::ldexp(1.0, -13); });
+  w.fill([](int64_t) { return 1.0; });
+  const Conv2dForwardArgs args{t.g, y.device_data(), x.device_data(), w.device_data(), nullptr};
+  if (!is_taken(cudnn::conv2d_forward_supports(args, test_stream()))) return true;
+  cudnn::conv2d_forward(args, test_stream());
+  const std::vector<double> found = y.device_values();
+  return std::find(found.begin(), found.end(), 1.0 + std::ldexp(1.0, -13)) != found.end();
+}
+
+TEST_CASE("cuDNN rounds factors of convolutions to TF32 where that is allowed") {
+  REQUIRE(convolution_keeps_factors());
+#ifdef __CUDASIM__  // on a card another engine may be proposed first
+  {
+    const test::Tf32Scope tf32;
+    REQUIRE_FALSE(convolution_keeps_factors());
+  }
+#endif
+  REQUIRE(convolution_keeps_factors());
 }
 
 void check_log_softmax(DType dtype, int64_t rows, int64_t cols) {

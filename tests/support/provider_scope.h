@@ -18,4 +18,13 @@ class ProviderScope {
   Provider previous_;
 };
 
+/// Allows TF32 while it lives.
+class Tf32Scope {
+ public:
+  Tf32Scope() { set_allow_tf32(true); }
+  ~Tf32Scope() { set_allow_tf32(false); }
+  Tf32Scope(const Tf32Scope&) = delete;
+  Tf32Scope& operator=(const Tf32Scope&) = delete;
+};
+
 }  // namespace heddle::test
