@@ -123,6 +123,9 @@ void declare_machine(apps::FlagSet& flags, Options& o) {
                "Arithmetic of convolution and linear layers; weights stay fp32");
   flags.choice("--provider", &o.provider, {"auto", "native", "vendor"},
                "Kernels: heddle's own, the vendor library's, or the faster of both");
+  flags.toggle("--tf32", &o.tf32,
+               "Let cuBLAS and cuDNN round the factors of fp32 products to 10 bits, for tensor "
+               "cores");
   flags.choice("--graph", &o.graph, {"auto", "on", "off"},
                "Replay the training step as a CUDA graph; auto: on one CUDA device. Never changes "
                "results");
@@ -199,13 +202,15 @@ void check_actions(const apps::FlagSet& flags, const Options& o) {
   flags.only_beside("--eval-only",
                     {"--data", "--download", "--allow-small", "--limit", "--workers", "--staging",
                      "--model", "--init", "--batch-size", "--devices", "--threads", "--precision",
-                     "--provider", "--out", "--resume", "--trace", "--quiet"});
+                     "--provider", "--tf32", "--out", "--resume", "--trace", "--quiet"});
   need(!o.eval_only || o.resume || !o.init.empty(),
        "--eval-only needs weights: --init FILE or --resume [FILE]");
   if (o.eval_only || o.summary)
     flags.only_with({"--out"}, o.resume && o.resume_file.empty(),
                     fmt::format("--resume, where {} writes nothing",
                                 o.eval_only ? "--eval-only" : "--summary"));
+  flags.only_with({"--tf32"}, on_cuda(o) && o.provider != "native",
+                  "CUDA devices and --provider auto or vendor");
   const size_t devices = parse_devices(o.devices).size();
   need(!o.eval_only || devices == 1,
        fmt::format("--eval-only runs on one device, --devices names {}", devices));

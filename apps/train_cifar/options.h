@@ -53,6 +53,7 @@ struct Options {
   int64_t threads = 0;  ///< 0: the processors that this process may use.
   std::string precision = "fp32";
   std::string provider = "auto";
+  bool tf32 = false;
   std::string graph = "auto";
   int64_t seed = 0;
   // Run

@@ -81,6 +81,7 @@ void choose_folder(Session& s) {
 void set_machine(const Session& s) {
   if (s.options.threads > 0) set_num_threads(static_cast<int>(s.options.threads));
   set_provider(parse_provider(s.options.provider));
+  set_allow_tf32(s.options.tf32);
   manual_seed(static_cast<uint64_t>(s.options.seed));
   if (s.checkpoint) s.checkpoint->restore_machine();
 }
