@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# scripts/test.sh [FLAGS OF ctest]: installs what is missing, builds everything, and runs the tests.
-# Labels: cpu, slow. For example: scripts/test.sh -LE slow, scripts/test.sh -R conv2d
+# scripts/test.sh [FLAGS OF ctest]: installs what is missing, builds everything, and runs the tests:
+# without flags all but the slow ones, with flags those that they choose. Labels: cpu, sim, gpu, slow.
+# For example: scripts/test.sh -L slow, scripts/test.sh -R conv2d
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -32,4 +33,8 @@ check_flags() {
 "$root/scripts/deps.sh" # has ctest
 check_flags "$@"
 "$root/scripts/build.sh"
+if [ $# -eq 0 ]; then
+  echo "Running all tests but the slow ones: scripts/test.sh -L slow runs those"
+  set -- -LE slow
+fi
 exec ctest --test-dir "$root/build/release" --output-on-failure -j 2 "$@"
