@@ -165,6 +165,7 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
   const bool sgd = o.optimizer == "sgd";
   need(o.staging != "resident" || on_cuda(o),
        fmt::format("--staging resident needs CUDA devices, --devices is {}", o.devices));
+  flags.only_with({"--staging"}, on_cuda(o), "CUDA --devices");
   flags.only_with({"--momentum", "--nesterov"}, sgd, "--optimizer sgd");
   flags.only_with({"--beta1", "--beta2", "--eps"}, !sgd, "--optimizer adam or adamw");
   need(!o.nesterov || o.momentum > 0, "--nesterov needs --momentum greater than 0");
@@ -182,6 +183,8 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
   need(!(o.exchange == "ring" && o.shards > 0),
        "--exchange ring contradicts --shards: the ring's order of sums, and so the last bits, "
        "depend on the number of devices");
+  flags.only_with({"--exchange"}, o.devices == "all" || parse_devices(o.devices).size() > 1,
+                  "several --devices");
   need(
       o.graph != "on" || can_graph(o),
       fmt::format("--graph on needs one CUDA device without --shards, --devices is {}", o.devices));

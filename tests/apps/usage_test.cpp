@@ -130,6 +130,8 @@ TEST_CASE("flags that contradict each other are refused") {
   check_refused({{"--eval-only"}, {"--eval-only", "--init", "--resume"}});
   check_refused({{"--allow-small"}, {"--allow-small", "--data"}});
   check_refused({{"--exchange", "ring", "--shards", "2"}, {"--exchange ring", "--shards"}});
+  check_refused({{"--exchange", "direct"}, {"--exchange", "several --devices"}});
+  check_refused({{"--staging", "float"}, {"--staging", "CUDA --devices"}});
   check_refused(
       {{"--sync-batch-norm", "--accumulate", "2"}, {"--sync-batch-norm", "--accumulate"}});
   check_refused({{"--sync-batch-norm", "--shards", "257"}, {"--sync-batch-norm", "256", "257"}});
