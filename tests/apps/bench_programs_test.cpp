@@ -125,7 +125,7 @@ TEST_CASE("a steady step takes no page fault, of either model") {
     INFO(model << result.err);
     REQUIRE(result.exit_code == 0);
     const auto side = nlohmann::json::parse(result.out)["steps"][0]["sides"][0];
-    // Memory that is given back and fetched anew costs hundreds; now and then one is the system's own.
+    // Memory that is given back and fetched anew costs hundreds; a single one is the system's own.
     CHECK(side["minor_page_faults_per_step"] < 1.0);
     CHECK(side["loss"].get<double>() >= 0.0);
   }
