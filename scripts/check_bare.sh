@@ -33,7 +33,7 @@ fi
 work=$(mktemp -d "${TMPDIR:-/var/tmp}/heddle-bare-$suite.XXXXXX")
 chmod 755 "$work" # users live in it
 clean_up() { # FOLDER in $work, or all of it
-  cut -d ' ' -f 2 /proc/mounts | grep -F "$1/" | sort -r | while read -r place; do
+  awk -v below="$1/" 'index($2, below) == 1 { print $2 }' /proc/mounts | sort -r | while read -r place; do
     umount "$place" || umount --lazy "$place"
   done
   if grep -qF " $1/" /proc/mounts; then
