@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kAlignment = 256;  // cudaMalloc's
 
-thread_local CaptureArena* t_arena = nullptr;
+thread_local CaptureArena::Set t_arenas;
 
 /// All arenas that live: tensors may be freed long after the capture, and on any thread.
 std::mutex& arenas_mutex() {
@@ -72,8 +72,12 @@ void CaptureArena::free_part(void* data) noexcept {
   free_.erase(part);
 }
 
+const CaptureArena::Set& CaptureArena::current() { return t_arenas; }
+
 CaptureArena* CaptureArena::current(Device device) {
-  return t_arena != nullptr && t_arena->block_.device() == device ? t_arena : nullptr;
+  for (CaptureArena* arena : t_arenas)
+    if (arena->block_.device() == device) return arena;
+  return nullptr;
 }
 
 bool CaptureArena::take_back(Device device, void* data) noexcept {
@@ -89,14 +93,16 @@ bool CaptureArena::take_back(Device device, void* data) noexcept {
   return true;
 }
 
-CaptureArena::Scope::Scope(CaptureArena& arena) : arena_(arena), previous_(t_arena) {
-  t_arena = &arena;
-}
+CaptureArena::Share::Share(Set arenas) : previous_(std::exchange(t_arenas, std::move(arenas))) {}
+
+CaptureArena::Share::~Share() { t_arenas = std::move(previous_); }
 
 CaptureArena::Scope::~Scope() {
-  t_arena = previous_;
-  for (void* data : arena_.deferred_) memory::release(arena_.block_.device(), data);
-  arena_.deferred_.clear();
+  share_.reset();
+  for (CaptureArena* arena : arenas_) {
+    for (void* data : arena->deferred_) memory::release(arena->block_.device(), data);
+    arena->deferred_.clear();
+  }
 }
 
 }  // namespace heddle

@@ -210,7 +210,12 @@ void wait_quietly(cudaStream_t stream, StreamRef other) noexcept {
   int previous = 0;
   // Not a DeviceGuard, which throws; an event belongs to the device that is current.
   HEDDLE_CUDA_WARN(cudaGetDevice(&previous));
-  HEDDLE_CUDA_WARN(cudaSetDevice(other.device().index));
+  if (cudaSetDevice(other.device().index) != cudaSuccess) {
+    // It has failed, which the call that hears of it first reports: nothing runs there any more.
+    (void)cudaGetLastError();
+    HEDDLE_CUDA_WARN(cudaSetDevice(previous));
+    return;
+  }
   HEDDLE_CUDA_WARN(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
   if (event != nullptr) {
     HEDDLE_CUDA_WARN(cudaEventRecord(event, other.get()));

@@ -9,7 +9,12 @@ DeviceGuard::DeviceGuard(Device device) {
   int current = 0;
   HEDDLE_CUDA_CHECK(cudaGetDevice(&current));
   if (current == device.index) return;
-  HEDDLE_CUDA_CHECK(cudaSetDevice(device.index));
+  try {
+    HEDDLE_CUDA_CHECK(cudaSetDevice(device.index));
+  } catch (...) {  // a device that has failed says so, but is the current one
+    (void)cudaSetDevice(current);
+    throw;
+  }
   previous_ = current;
 }
 

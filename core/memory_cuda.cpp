@@ -41,6 +41,9 @@ void cuda::copy(void* target, Device target_device, const void* source, Device s
   } else if (target_device == source_device) {
     HEDDLE_CUDA_CHECK(cudaMemcpyAsync(target, source, n, cudaMemcpyDeviceToDevice, stream.get()));
   } else {
+    HEDDLE_CHECK(CaptureArena::current(target_device) == nullptr,
+                 "memory: a copy from {} to {} cannot be captured into a graph",
+                 source_device.to_string(), target_device.to_string());
     const StreamRef giving = current_stream(source_device);
     stream.wait(giving);
     HEDDLE_CUDA_CHECK(cudaMemcpyPeerAsync(target, target_device.index, source, source_device.index,

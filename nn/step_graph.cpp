@@ -7,8 +7,11 @@ namespace heddle {
 
 struct StepGraph::Entry {};
 
-StepGraph::StepGraph(Device device, int warm_up) : device_(device), warm_up_(warm_up) {
-  fail("StepGraph: {} has no graphs, and this build no CUDA", device.to_string());
+StepGraph::StepGraph(Device device, int warm_up)
+    : StepGraph(std::vector<Device>{device}, warm_up) {}
+StepGraph::StepGraph(std::vector<Device> devices, int warm_up)
+    : devices_(std::move(devices)), warm_up_(warm_up) {
+  fail("StepGraph: this build has no CUDA, and so no graphs");
 }
 StepGraph::~StepGraph() = default;
 

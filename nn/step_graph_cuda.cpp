@@ -20,42 +20,65 @@ void destroy_exec(cudaGraphExec_t exec) noexcept { HEDDLE_CUDA_WARN(cudaGraphExe
 using Graph = CudaHandle<cudaGraph_t, destroy_graph>;
 using GraphExec = CudaHandle<cudaGraphExec_t, destroy_exec>;
 
-/// A capture of `stream` by this thread; one that is not finished is thrown away.
+/// A capture of several devices' streams by this thread, which begins and ends in the first of
+/// them; one that is not finished is thrown away.
 class Capture {
  public:
-  explicit Capture(StreamRef stream) : stream_(stream) {
-    HEDDLE_CUDA_CHECK(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
+  explicit Capture(const std::vector<StreamRef>& streams) : streams_(streams) {
+    HEDDLE_CUDA_CHECK(cudaStreamBeginCapture(first().get(), cudaStreamCaptureModeThreadLocal));
+    try {
+      for (const StreamRef stream : streams_) stream.wait(first());  // joins the capture
+    } catch (...) {
+      throw_away();
+      throw;
+    }
   }
   ~Capture() {
-    if (ended_) return;
-    cudaGraph_t graph = nullptr;
-    (void)cudaStreamEndCapture(stream_.get(), &graph);  // says that the capture was spoilt
-    (void)cudaGetLastError();
-    if (graph != nullptr) destroy_graph(graph);
+    if (!ended_) throw_away();
   }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
   Graph end() {
+    for (const StreamRef stream : streams_) first().wait(stream);
     ended_ = true;
     cudaGraph_t graph = nullptr;
-    HEDDLE_CUDA_CHECK(cudaStreamEndCapture(stream_.get(), &graph));
+    HEDDLE_CUDA_CHECK(cudaStreamEndCapture(first().get(), &graph));
     return Graph(graph);
   }
 
  private:
-  StreamRef stream_;
+  StreamRef first() const { return streams_.front(); }
+
+  void throw_away() noexcept {
+    cudaGraph_t graph = nullptr;
+    (void)cudaStreamEndCapture(first().get(), &graph);  // says that the capture was spoilt
+    (void)cudaGetLastError();
+    if (graph != nullptr) destroy_graph(graph);
+  }
+
+  std::vector<StreamRef> streams_;
   bool ended_ = false;
 };
 
 struct Form {
+  Device device;
   Shape shape;
   Strides strides;
   DType dtype;
 
   bool fits(const Tensor& x) const {
-    return x.shape() == shape && x.strides() == strides && x.dtype() == dtype;
+    return x.device() == device && x.shape() == shape && x.strides() == strides &&
+           x.dtype() == dtype;
   }
+};
+
+/// What a graph has on one device.
+struct Part {
+  int64_t needed = 0;                                 // bytes that a warm-up run took at most
+  int64_t bytes = 0;                                  // of the next arena
+  std::vector<std::unique_ptr<CaptureArena>> arenas;  // the last is the graph's
+  Tensor steps;                                       // since the captured one; read by the graph
 };
 
 }  // namespace
@@ -63,26 +86,49 @@ struct Form {
 /// One set of input shapes. Members go in the reverse of their order: outputs before the arenas.
 struct StepGraph::Entry {
   int runs = 0;
-  int64_t needed = 0;                                 // bytes that a warm-up run took at most
-  std::vector<std::unique_ptr<CaptureArena>> arenas;  // the last is the graph's
+  std::vector<Part> parts;  // by device
   std::vector<Form> forms;
   Tensors inputs;                     // that the graph reads
   std::optional<int64_t> first_step;  // that was captured, where steps are numbered
-  Tensor steps;                       // since then; read by the graph
   Tensors outputs;
   GraphExec exec;
 };
 
-StepGraph::StepGraph(Device device, int warm_up) : device_(device), warm_up_(warm_up) {
-  HEDDLE_CHECK(device.type == DeviceType::kCuda, "StepGraph: {} has no graphs, expected cuda:N",
-               device.to_string());
+StepGraph::StepGraph(Device device, int warm_up)
+    : StepGraph(std::vector<Device>{device}, warm_up) {}
+
+StepGraph::StepGraph(std::vector<Device> devices, int warm_up)
+    : devices_(std::move(devices)), warm_up_(warm_up) {
+  HEDDLE_CHECK(!devices_.empty(), "StepGraph: no devices, expected at least one");
+  for (const Device device : devices_) {
+    HEDDLE_CHECK(device.type == DeviceType::kCuda, "StepGraph: {} has no graphs, expected cuda:N",
+                 device.to_string());
+    HEDDLE_CHECK(std::count(devices_.begin(), devices_.end(), device) == 1,
+                 "StepGraph: {} is given more than once", device.to_string());
+  }
   HEDDLE_CHECK(warm_up >= 1, "StepGraph: warm_up is {}, expected at least 1", warm_up);
 }
 
 StepGraph::~StepGraph() {
-  for (const auto& entry : entries_)
-    if (entry->exec.get() != nullptr)
-      HEDDLE_CUDA_WARN(cudaStreamSynchronize(current_stream(device_).get()));
+  for (const auto& entry : entries_) {
+    if (entry->exec.get() == nullptr) continue;
+    for (const StreamRef stream : streams()) HEDDLE_CUDA_WARN(cudaStreamSynchronize(stream.get()));
+  }
+}
+
+std::vector<StreamRef> StepGraph::streams() const {
+  std::vector<StreamRef> result;
+  for (const Device device : devices_) result.push_back(current_stream(device));
+  return result;
+}
+
+void StepGraph::check_devices(const Tensors& inputs) const {
+  for (const Tensor& input : inputs) {
+    if (std::find(devices_.begin(), devices_.end(), input.device()) != devices_.end()) continue;
+    std::string names;
+    for (const Device device : devices_) names += (names.empty() ? "" : ", ") + device.to_string();
+    fail("StepGraph: an input is on {}, expected {}", input.device().to_string(), names);
+  }
 }
 
 StepGraph::Entry& StepGraph::entry_for(const Tensors& inputs) {
@@ -90,18 +136,17 @@ StepGraph::Entry& StepGraph::entry_for(const Tensors& inputs) {
   for (const auto& entry : entries_)
     if (std::equal(entry->forms.begin(), entry->forms.end(), inputs.begin(), inputs.end(), fits))
       return *entry;
-  entries_.push_back(std::make_unique<Entry>());
+  Entry& entry = *entries_.emplace_back(std::make_unique<Entry>());
+  entry.parts.resize(devices_.size());
   for (const Tensor& input : inputs)
-    entries_.back()->forms.push_back({input.shape(), input.strides(), input.dtype()});
-  return *entries_.back();
+    entry.forms.push_back({input.device(), input.shape(), input.strides(), input.dtype()});
+  return entry;
 }
 
 StepGraph::Tensors StepGraph::run(const Tensors& inputs, const Body& body,
                                   std::optional<int64_t> step) {
-  for (const Tensor& input : inputs)
-    HEDDLE_CHECK(input.device() == device_, "StepGraph: an input is on {}, expected {}",
-                 input.device().to_string(), device_.to_string());
-  const DeviceGuard guard(device_);
+  check_devices(inputs);
+  const DeviceGuard guard(devices_.front());
   Entry& entry = entry_for(inputs);
   if (entry.runs < warm_up_) return warm_up_run(entry, inputs, body);
   if (entry.exec.get() == nullptr) {
@@ -109,17 +154,32 @@ StepGraph::Tensors StepGraph::run(const Tensors& inputs, const Body& body,
   } else {
     prepare_replay(entry, inputs, step);
   }
-  HEDDLE_CUDA_CHECK(cudaGraphLaunch(entry.exec.get(), current_stream(device_).get()));
+  launch(entry);
   ++replays_;
   return entry.outputs;
 }
 
+/// A graph waits for what its own stream has queued alone.
+void StepGraph::launch(const Entry& entry) const {
+  const std::vector<StreamRef> all = streams();
+  const StreamRef first = all.front();
+  for (const StreamRef stream : all) first.wait(stream);
+  HEDDLE_CUDA_CHECK(cudaGraphLaunch(entry.exec.get(), first.get()));
+  for (const StreamRef stream : all) stream.wait(first);
+}
+
 StepGraph::Tensors StepGraph::warm_up_run(Entry& entry, const Tensors& inputs, const Body& body) {
-  memory::reset_peak(device_);
-  const int64_t before = memory::stats(device_).in_use;
+  std::vector<int64_t> before;
+  for (const Device device : devices_) {
+    memory::reset_peak(device);
+    before.push_back(memory::stats(device).in_use);
+  }
   Tensors outputs = body(inputs);
-  const int64_t taken = memory::stats(device_).peak_in_use - before;
-  entry.needed = std::max(entry.needed, taken + taken / 8);
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    const int64_t taken = memory::stats(devices_[i]).peak_in_use - before[i];
+    int64_t& needed = entry.parts[i].needed;
+    needed = std::max(needed, taken + taken / 8);
+  }
   ++entry.runs;
   return outputs;
 }
@@ -131,7 +191,8 @@ void StepGraph::prepare_replay(Entry& entry, const Tensors& inputs,
                step ? "is given" : "lacks", entry.first_step ? "given" : "not given");
   const NoGradGuard no_grad;
   for (size_t i = 0; i < inputs.size(); ++i) copy_(entry.inputs[i], inputs[i]);
-  if (step) fill_(entry.steps, static_cast<double>(*step - *entry.first_step));
+  if (!step) return;
+  for (Part& part : entry.parts) fill_(part.steps, static_cast<double>(*step - *entry.first_step));
 }
 
 void StepGraph::capture(Entry& entry, const Tensors& inputs, const Body& body,
@@ -141,30 +202,43 @@ void StepGraph::capture(Entry& entry, const Tensors& inputs, const Body& body,
     entry.inputs.clear();  // of a capture that failed
     for (const Tensor& input : inputs) entry.inputs.push_back(clone(input.detach()));
     entry.first_step = step;
-    if (step) entry.steps = zeros({}, DType::kInt64, device_);
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      Part& part = entry.parts[i];
+      part.bytes = std::max(kLeastArena, part.needed);
+      if (step) part.steps = zeros({}, DType::kInt64, devices_[i]);
+    }
   }
-  int64_t bytes = std::max(kLeastArena, entry.needed);
-  for (int tries = 1; !try_capture(entry, bytes, body); ++tries) {
-    HEDDLE_CHECK(tries < kTries, "StepGraph: {} bytes do not hold the step, {} were expected to",
-                 bytes, entry.needed);
-    bytes *= 2;
+  for (int tries = 1; !try_capture(entry, body); ++tries) {
+    for (size_t i = 0; i < devices_.size(); ++i) {
+      Part& part = entry.parts[i];
+      if (!part.arenas.back()->is_full()) continue;
+      HEDDLE_CHECK(tries < kTries,
+                   "StepGraph: {} bytes of {} do not hold the step, {} were expected to",
+                   part.bytes, devices_[i].to_string(), part.needed);
+      part.bytes *= 2;
+    }
   }
 } catch (const Error& error) {
   throw CaptureError(fmt::format("the step cannot be captured as a graph: {}", error.what()));
 }
 
-/// False where the arena is too small.
-bool StepGraph::try_capture(Entry& entry, int64_t bytes, const Body& body) {
-  const StreamRef stream = current_stream(device_);
-  entry.arenas.push_back(std::make_unique<CaptureArena>(bytes, stream));
-  CaptureArena& arena = *entry.arenas.back();
-  if (entry.steps.defined()) arena.set_steps(entry.steps.data<int64_t>());
-  const CaptureArena::Scope scope(arena);
-  Capture capture(stream);
+/// False where an arena is too small.
+bool StepGraph::try_capture(Entry& entry, const Body& body) {
+  const std::vector<StreamRef> all = streams();
+  CaptureArena::Set arenas;
+  for (size_t i = 0; i < all.size(); ++i) {
+    Part& part = entry.parts[i];
+    part.arenas.push_back(std::make_unique<CaptureArena>(part.bytes, all[i]));
+    arenas.push_back(part.arenas.back().get());
+    if (part.steps.defined()) arenas.back()->set_steps(part.steps.data<int64_t>());
+  }
+  const CaptureArena::Scope scope(arenas);
+  Capture capture(all);
   try {
     entry.outputs = body(entry.inputs);
   } catch (const Error&) {
-    if (!arena.is_full()) throw;
+    const auto is_full = [](const CaptureArena* arena) { return arena->is_full(); };
+    if (std::none_of(arenas.begin(), arenas.end(), is_full)) throw;
     return false;
   }
   const Graph graph = capture.end();

@@ -100,7 +100,8 @@ struct DataParallel::State {
   Pass begin_forward(int64_t n_rows);
   void end_forward(const Pass& pass);
   Tensor forward_shard(Pass& pass, int lane, int64_t shard, const Tensor& x);
-  /// Calls body(lane, shard) for all shards, on their lanes.
+  /// Calls body(lane, shard) for all shards, on their lanes. Where one fails, no exchange is left
+  /// under way.
   template <class Body>
   void compute(const Pass& pass, const Body& body);
   /// Calls body(shard) for the shards of a lane.
@@ -112,9 +113,10 @@ struct DataParallel::State {
   std::vector<Tensor> scattered(const Tensor& x, const Pass& pass) const;
   std::vector<Tensor> cut(const std::vector<BatchPart>& parts, Tensor BatchPart::*which,
                           const Pass& pass) const;
-  Result forward_backward(Pass pass, const std::vector<Tensor>& inputs,
+  Queued forward_backward(Pass pass, const std::vector<Tensor>& inputs,
                           const std::vector<Tensor>& targets, const LossFunction& loss,
-                          double loss_scale);
+                          GradScaler* scaler);
+  Result result_of(const Queued& queued) const;
   Tensor backward(Pass& pass, const Tensor& gradient, bool wants_dx);
 
   int64_t n_shards;
@@ -184,7 +186,7 @@ void DataParallel::State::end_forward(const Pass& pass) {
 }
 
 template <class Body>
-void DataParallel::State::compute(const Pass& pass, const Body& body) {
+void DataParallel::State::compute(const Pass& pass, const Body& body) try {
   if (!pass.synchronised) {
     lanes.run(
         [&](int lane) { for_each_shard(pass, lane, [&](int64_t shard) { body(lane, shard); }); });
@@ -198,6 +200,9 @@ void DataParallel::State::compute(const Pass& pass, const Body& body) {
       body(lane, pass.plan.devices[static_cast<size_t>(lane)].begin + thread);
     });
   });
+} catch (...) {
+  replicas.give_up();
+  throw;
 }
 
 Tensor DataParallel::State::forward_shard(Pass& pass, int lane, int64_t shard, const Tensor& x) {
@@ -220,7 +225,7 @@ Tensor DataParallel::State::backward(Pass& pass, const Tensor& gradient, bool wa
   compute(pass, [&](int lane, int64_t shard) {
     const auto index = static_cast<size_t>(shard);
     const int64_t in_lane = pass.plan.number_in_device(lane, shard);
-    replicas.begin_gradient_shard(lane, in_lane);
+    replicas.begin_gradient_shard(lane, in_lane, {}, 0.0);
     pass.outputs[index].backward(dy[index]);
     replicas.end_gradient_shard(lane, in_lane);
   });
@@ -262,17 +267,24 @@ Tensor DataParallel::operator()(const Tensor& x) {
 }
 
 DataParallel::Result DataParallel::forward_backward(const Tensor& x, const Tensor& labels,
-                                                    const LossFunction& loss, double loss_scale) {
+                                                    const LossFunction& loss, GradScaler* scaler) {
   HEDDLE_CHECK(labels.dim() >= 1 && labels.size(0) == x.size(0),
                "DataParallel: labels are {} for x {}", labels.shape(), x.shape());
   Pass pass = state_->begin_forward(checked_rows(x));
   const std::vector<Tensor> inputs = state_->scattered(x, pass);
   const std::vector<Tensor> targets = state_->scattered(labels, pass);
-  return state_->forward_backward(std::move(pass), inputs, targets, loss, loss_scale);
+  return state_->result_of(
+      state_->forward_backward(std::move(pass), inputs, targets, loss, scaler));
 }
 
 DataParallel::Result DataParallel::forward_backward(const std::vector<BatchPart>& parts,
-                                                    const LossFunction& loss, double loss_scale) {
+                                                    const LossFunction& loss, GradScaler* scaler) {
+  return state_->result_of(queue_forward_backward(parts, loss, scaler));
+}
+
+DataParallel::Queued DataParallel::queue_forward_backward(const std::vector<BatchPart>& parts,
+                                                          const LossFunction& loss,
+                                                          GradScaler* scaler) {
   int64_t n_rows = 0;
   for (const BatchPart& part : parts) n_rows += part.size();
   HEDDLE_CHECK(static_cast<int>(parts.size()) == size() && n_rows >= 1,
@@ -281,7 +293,17 @@ DataParallel::Result DataParallel::forward_backward(const std::vector<BatchPart>
   Pass pass = state_->begin_forward(n_rows);
   const std::vector<Tensor> inputs = state_->cut(parts, &BatchPart::images, pass);
   const std::vector<Tensor> targets = state_->cut(parts, &BatchPart::labels, pass);
-  return state_->forward_backward(std::move(pass), inputs, targets, loss, loss_scale);
+  return state_->forward_backward(std::move(pass), inputs, targets, loss, scaler);
+}
+
+double DataParallel::Queued::mean_loss() const {
+  double sum = 0.0;
+  int64_t n_rows = 0;
+  for (const Shard& shard : shards) {
+    sum += shard.loss.item() * static_cast<double>(shard.labels.size(0));
+    n_rows += shard.labels.size(0);
+  }
+  return sum / static_cast<double>(n_rows);
 }
 
 std::vector<int64_t> DataParallel::rows_by_device(int64_t n) const {
@@ -295,12 +317,16 @@ std::vector<int64_t> DataParallel::rows_by_device(int64_t n) const {
   return rows;
 }
 
-DataParallel::Result DataParallel::State::forward_backward(Pass pass,
+DataParallel::Queued DataParallel::State::forward_backward(Pass pass,
                                                            const std::vector<Tensor>& inputs,
                                                            const std::vector<Tensor>& targets,
                                                            const LossFunction& loss,
-                                                           double loss_scale) {
-  std::vector<Tensor> losses(pass.outputs.size());
+                                                           GradScaler* scaler) {
+  Queued queued;
+  queued.shards.resize(pass.outputs.size());
+  std::vector<Tensor> scales(static_cast<size_t>(lanes.size()));
+  for (int lane = 0; lane < lanes.size() && scaler != nullptr; ++lane)
+    scales[static_cast<size_t>(lane)] = scaler->scale_on(device(lane));
   replicas.begin_gradients(shards_by_lane(pass.plan));
   const Replicas::Collecting collecting(replicas);
   compute(pass, [&](int lane, int64_t shard) {
@@ -310,20 +336,25 @@ DataParallel::Result DataParallel::State::forward_backward(Pass pass,
     const Tensor value = loss(y, targets[index]);
     HEDDLE_CHECK(value.numel() == 1, "DataParallel: the loss is {}, expected one number",
                  value.shape());
-    pass.outputs[index] = y.detach();
-    losses[index] = value.detach();
-    const double factor = pass.plan.share(shard) * loss_scale;
-    replicas.begin_gradient_shard(lane, in_lane);
-    (factor == 1.0 ? value : value * factor).backward();
+    queued.shards[index] = {y.detach(), targets[index], value.detach()};
+    const double share = pass.plan.share(shard);
+    replicas.begin_gradient_shard(lane, in_lane, value, share);
+    const Tensor weighed = share == 1.0 ? value : value * share;
+    const Tensor& scale = scales[static_cast<size_t>(lane)];
+    (scale.defined() ? to(weighed, DType::kFloat32) * scale : weighed).backward();
     replicas.end_gradient_shard(lane, in_lane);
   });
   replicas.finish_gradients();
   end_forward(pass);
-  Result result{0.0, gather(pass.outputs, device(0))};
-  for (size_t i = 0; i < losses.size(); ++i)
-    result.loss += losses[i].item() * static_cast<double>(pass.plan.shards[i].size);
-  result.loss /= static_cast<double>(pass.n_samples());
-  return result;
+  for (int lane = 0; lane < lanes.size(); ++lane)
+    queued.mean_losses.push_back(replicas.summed_loss(lane));
+  return queued;
+}
+
+DataParallel::Result DataParallel::State::result_of(const Queued& queued) const {
+  std::vector<Tensor> outputs;
+  for (const Queued::Shard& shard : queued.shards) outputs.push_back(shard.output);
+  return {queued.mean_loss(), gather(outputs, device(0))};
 }
 
 int DataParallel::size() const { return state_->lanes.size(); }
@@ -354,6 +385,7 @@ void DataParallel::for_each_replica(const std::function<void(int, Module&)>& fun
 }
 
 void DataParallel::replicate() { state_->replicas.replicate(); }
+void DataParallel::refresh() { state_->replicas.refresh(); }
 
 void DataParallel::check_replicas() {
   std::vector<std::vector<uint64_t>> prints(static_cast<size_t>(size()));

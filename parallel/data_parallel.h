@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "heddle/data/loader.h"
+#include "heddle/nn/amp/grad_scaler.h"
 #include "heddle/nn/module.h"
 #include "heddle/parallel/exchange_plan.h"
 #include "heddle/parallel/exchange_traffic.h"
@@ -78,14 +79,30 @@ class DataParallel {
     Tensor output;      ///< In the order of rows, on the first device, without history.
   };
   /// Forward, loss and backward shard by shard, which holds no more than a shard's activations on
-  /// each device: gradients of the batch's mean loss, on all replicas, times `loss_scale`.
+  /// each device: gradients of the batch's mean loss, on all replicas, times the scale of `scaler`
+  /// where there is one.
   Result forward_backward(const Tensor& x, const Tensor& labels, const LossFunction& loss,
-                          double loss_scale = 1.0);
+                          GradScaler* scaler = nullptr);
 
   /// The same on a batch whose parts lie on their devices already: those of a loader with devices()
   /// as lanes and rows_by_device as split. Errors: parts that are cut in another way.
   Result forward_backward(const std::vector<BatchPart>& parts, const LossFunction& loss,
-                          double loss_scale = 1.0);
+                          GradScaler* scaler = nullptr);
+
+  /// What queue_forward_backward leaves on the devices; nothing has history.
+  struct Queued {
+    struct Shard {
+      Tensor output, labels, loss;
+    };
+    std::vector<Shard> shards;  ///< In the order of rows, each on the device that computes it.
+    std::vector<Tensor> mean_losses;  ///< The batch's in float32, on each replica the same bits.
+
+    double mean_loss() const;  ///< Result's. Waits for the devices.
+  };
+  /// forward_backward without waiting for a device: what a graph may hold of a step
+  /// (nn/step_graph.h). There all parts need rows.
+  Queued queue_forward_backward(const std::vector<BatchPart>& parts, const LossFunction& loss,
+                                GradScaler* scaler = nullptr);
   /// How many rows of a batch of n each device computes.
   std::vector<int64_t> rows_by_device(int64_t n) const;
 
@@ -93,7 +110,8 @@ class DataParallel {
   int64_t shards() const;
   ExchangeKind exchange() const;  ///< As given or chosen.
   const std::vector<Device>& devices() const;
-  /// What exchanges of gradients and buffers have carried since it was made.
+  /// What exchanges of gradients and buffers have carried since it was made, replays of graphs not
+  /// counted.
   ExchangeTraffic traffic() const;
   Module& module() { return replica(0); }
   Module& replica(int index);
@@ -107,6 +125,9 @@ class DataParallel {
   void for_each_replica(const std::function<void(int index, Module& replica)>& function);
   /// Copies parameters, buffers and modes of replica 0 to all others, by a tree of copies.
   void replicate();
+  /// The same where replica 0 alone was written to since the last step: as forward does, for steps
+  /// that a graph replays.
+  void refresh();
   /// Compares all replicas bit by bit (by a hash of each tensor).
   /// Errors: the first tensor that differs, and on which device.
   void check_replicas();

@@ -66,6 +66,16 @@ class CudaRunner final : public ExchangeRunner {
            std::span<const StreamRef> streams) override {
     flats_ = flats;
     use_streams(streams);
+    try {
+      queue(plan);
+    } catch (...) {
+      settle();
+      throw;
+    }
+  }
+
+ private:
+  void queue(const ExchangePlan& plan) {
     reserve_scratch(plan);
     reserve_staging(plan);
     size_t staged = 0;
@@ -79,7 +89,15 @@ class CudaRunner final : public ExchangeRunner {
     wait_for_readers(plan);
   }
 
- private:
+  /// Where a device has failed, what the others were given for its sake is waited for. The one that
+  /// has failed says so at once.
+  void settle() const noexcept {
+    for (const StreamRef stream : streams_) {
+      (void)cudaStreamSynchronize(stream.get());
+      (void)cudaGetLastError();
+    }
+  }
+
   StreamRef stream(int replica) const { return streams_[static_cast<size_t>(replica)]; }
   float* flat(int replica) const { return flats_[static_cast<size_t>(replica)].data<float>(); }
   float* scratch(const ExchangePlan& plan, int replica, int slot) const {
@@ -147,11 +165,9 @@ class CudaRunner final : public ExchangeRunner {
         copy(target, staging_[place++].data(), transfer.count, cudaMemcpyHostToDevice, taker);
         continue;
       }
-      const DeviceGuard guard(taker.device());
-      HEDDLE_CUDA_CHECK(
-          cudaMemcpyPeerAsync(target, taker.device().index, flat(transfer.from) + transfer.first,
-                              stream(transfer.from).device().index,
-                              static_cast<size_t>(bytes_of(transfer.count)), taker.get()));
+      // cudaMemcpyPeerAsync is not for graphs. A plain copy finds both devices by the addresses.
+      copy(target, flat(transfer.from) + transfer.first, transfer.count, cudaMemcpyDeviceToDevice,
+           taker);
     }
   }
 

@@ -47,4 +47,11 @@ std::vector<Tensor> TreeSum::finish() {
   return freed;
 }
 
+std::vector<Tensor> TreeSum::abandon() {
+  std::vector<Tensor> freed;
+  for (Node& node : nodes_) freed.push_back(std::move(node.sum));
+  nodes_.clear();
+  return freed;
+}
+
 }  // namespace heddle

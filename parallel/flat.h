@@ -39,6 +39,8 @@ class TreeSum {
   std::vector<Tensor> add(Tensor flat);
   /// Adds up what is left; the sum is in the tensor that was given first.
   std::vector<Tensor> finish();
+  /// Forgets what was given, and returns what of it is still here.
+  std::vector<Tensor> abandon();
 
  private:
   struct Node {

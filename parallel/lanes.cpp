@@ -16,6 +16,10 @@
 #include "heddle/kernels/host/thread_share.h"
 #include "heddle/nn/amp/autocast.h"
 
+#ifdef HEDDLE_WITH_CUDA
+#include "heddle/core/capture_arena.h"
+#endif
+
 namespace heddle {
 
 /// What is asked of all lanes, with the state of the thread that asks.
@@ -24,7 +28,20 @@ struct Lanes::Job {
   GradState grad_state;
   std::optional<DType> precision;
   int n_threads;
-  std::vector<StreamRef> streams;
+  std::vector<StreamRef> streams = {};
+#ifdef HEDDLE_WITH_CUDA
+  CaptureArena::Set arenas = {};
+#endif
+
+  /// Whether the thread that asks captures its work into a graph. CUDA wants calls that add to one
+  /// graph in turn, not at once.
+  bool captures() const {
+#ifdef HEDDLE_WITH_CUDA
+    return !arenas.empty();
+#else
+    return false;
+#endif
+  }
 };
 
 /// A thread of a lane: sleeps until it is given a job.
@@ -88,6 +105,7 @@ class Lanes::Worker {
     std::optional<StreamGuard> guard;
     const StreamRef stream = job.streams[static_cast<size_t>(lane_)];
     if (stream.get() != nullptr) guard.emplace(stream);
+    const CaptureArena::Share share_of_graph(job.arenas);
 #endif
     job.function(lane_, number_);
   }
@@ -110,11 +128,47 @@ Lanes::Lanes(std::vector<Device> devices)
 Lanes::~Lanes() = default;
 
 void Lanes::run(const std::function<void(int)>& job) {
-  run(std::vector<int64_t>(devices_.size(), 1), [&](int lane, int64_t) { job(lane); });
+  ask(std::vector<int64_t>(devices_.size(), 1), [&](int lane, int64_t) { job(lane); });
 }
 
 void Lanes::run(const std::vector<int64_t>& n_threads,
                 const std::function<void(int, int64_t)>& job) {
+#ifdef HEDDLE_WITH_CUDA
+  HEDDLE_CHECK(CaptureArena::current().empty(),
+               "DataParallel: shards that wait for each other, as for a synchronised batch-norm, "
+               "cannot be captured into a graph");
+#endif
+  ask(n_threads, job);
+}
+
+void Lanes::ask(const std::vector<int64_t>& n_threads,
+                const std::function<void(int, int64_t)>& job) {
+  Job shared{job, {}, autocast_dtype(), std::max(1, num_threads() / size())};
+  for (const Device device : devices_) shared.streams.push_back(current_stream(device));
+#ifdef HEDDLE_WITH_CUDA
+  shared.arenas = CaptureArena::current();
+#endif
+  const std::vector<std::pair<int, Worker*>> asked = workers_for(n_threads);
+  int failed = -1;
+  std::exception_ptr error;
+  const auto wait_for = [&](int lane, Worker* worker) {
+    const std::exception_ptr thrown = worker->wait();
+    if (thrown == nullptr || error != nullptr) return;
+    failed = lane;
+    error = thrown;
+  };
+  for (const auto& [lane, worker] : asked) {
+    if (error != nullptr) break;
+    worker->start(shared);
+    if (shared.captures()) wait_for(lane, worker);
+  }
+  for (const auto& [lane, worker] : asked)
+    if (!shared.captures()) wait_for(lane, worker);
+  if (error != nullptr) rethrow(failed, error);
+}
+
+std::vector<std::pair<int, Lanes::Worker*>> Lanes::workers_for(
+    const std::vector<int64_t>& n_threads) {
   std::vector<std::pair<int, Worker*>> asked;
   for (int lane = 0; lane < size(); ++lane) {
     auto& mine = workers_[static_cast<size_t>(lane)];
@@ -123,18 +177,7 @@ void Lanes::run(const std::vector<int64_t>& n_threads,
       asked.emplace_back(lane, mine[static_cast<size_t>(i)].get());
     }
   }
-  Job shared{job, {}, autocast_dtype(), std::max(1, num_threads() / size()), {}};
-  for (const Device device : devices_) shared.streams.push_back(current_stream(device));
-  for (const auto& [lane, worker] : asked) worker->start(shared);
-  int failed = -1;
-  std::exception_ptr error;
-  for (const auto& [lane, worker] : asked) {
-    const std::exception_ptr thrown = worker->wait();
-    if (thrown == nullptr || error != nullptr) continue;
-    failed = lane;
-    error = thrown;
-  }
-  if (error != nullptr) rethrow(failed, error);
+  return asked;
 }
 
 void Lanes::rethrow(int lane, const std::exception_ptr& error) const {

@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "heddle/core/device.h"
@@ -24,8 +25,10 @@ class Lanes {
 
   /// Calls `job(lane)` on all lanes at once and waits for all of them, whatever fails. Work for a
   /// lane's device queues in the stream that is the caller's current one for it. Gradient mode and
-  /// Autocast of the caller hold, and each lane has an equal share of num_threads().
-  /// Errors: the first exception of the lowest lane that threw one, its device put before the text.
+  /// Autocast of the caller hold, and each lane has an equal share of num_threads(). Where the
+  /// caller captures a graph (nn/step_graph.h), lanes add to it, one after the other; the first
+  /// that fails is the last. Errors: the first exception of the lowest lane that threw one, its
+  /// device put before the text.
   void run(const std::function<void(int lane)>& job);
   /// The same on n_threads[lane] threads of each lane, or on none: `job(lane, thread)`. Each of
   /// them uses the lane's whole share of num_threads(), so of one lane only one is to compute at a
@@ -37,6 +40,9 @@ class Lanes {
   struct Job;
   class Worker;
 
+  void ask(const std::vector<int64_t>& n_threads,
+           const std::function<void(int lane, int64_t thread)>& job);
+  std::vector<std::pair<int, Worker*>> workers_for(const std::vector<int64_t>& n_threads);
   [[noreturn]] void rethrow(int lane, const std::exception_ptr& error) const;
 
   std::vector<Device> devices_;

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
-#include <iterator>
 #include <utility>
 
 #include "heddle/core/device_span.h"
 #include "heddle/core/flavour.h"
 #include "heddle/core/tape.h"
 #include "heddle/nn/ops.h"
+
+#ifdef HEDDLE_WITH_CUDA
+#include "heddle/core/event.h"
+#endif
 
 namespace heddle {
 
@@ -28,6 +31,13 @@ struct Reducer::LaneBucket {
   std::vector<ShardBucket> shards;
   size_t shards_added = 0;
   TreeSum tree;
+
+  /// They are never let go: a captured graph may use them.
+  void keep_spare(std::vector<Tensor> freed) {
+    for (Tensor& tensor : freed)
+      if (tensor.defined() && tensor.raw_data() != flat.raw_data())
+        spare.push_back(std::move(tensor));
+  }
 };
 
 struct Reducer::Bucket {
@@ -41,6 +51,7 @@ struct Reducer::Bucket {
 struct Reducer::CommStreams {
 #ifdef HEDDLE_WITH_CUDA
   std::vector<Stream> streams;
+  std::vector<std::vector<Event>> ready;  // (bucket, lane)
 #endif
   std::vector<StreamRef> refs;
 
@@ -53,18 +64,45 @@ struct Reducer::CommStreams {
     refs.resize(devices.size());
   }
 
-  /// What is queued next for the lane's exchanges comes after its work so far.
-  void follow([[maybe_unused]] int lane, [[maybe_unused]] Device device) const {
+  void add_bucket() {
 #ifdef HEDDLE_WITH_CUDA
-    const StreamRef& mine = refs[static_cast<size_t>(lane)];
-    if (mine.get() != nullptr) mine.wait(current_stream(device));
+    std::vector<Event>& events = ready.emplace_back();
+    for (const Stream& stream : streams) events.emplace_back(stream.device());
 #endif
   }
-  /// The lane's next work comes after its exchanges.
-  void lead([[maybe_unused]] int lane, [[maybe_unused]] Device device) const {
+
+  /// The lane's part of a bucket is what its stream has done so far.
+  void mark([[maybe_unused]] int bucket, [[maybe_unused]] int lane) {
 #ifdef HEDDLE_WITH_CUDA
-    const StreamRef& mine = refs[static_cast<size_t>(lane)];
-    if (mine.get() != nullptr) current_stream(device).wait(mine);
+    if (streams.empty()) return;
+    const auto index = static_cast<size_t>(lane);
+    ready[static_cast<size_t>(bucket)][index].record(current_stream(refs[index].device()));
+#endif
+  }
+  /// What is queued next for exchanges comes after all lanes' parts of a bucket. Not when each lane
+  /// is done: a lane's exchange of this bucket would wait for its work on the buckets after it.
+  void follow_marks([[maybe_unused]] int bucket) const {
+#ifdef HEDDLE_WITH_CUDA
+    const std::vector<Event>& events = ready[static_cast<size_t>(bucket)];
+    for (size_t lane = 0; lane < events.size(); ++lane) refs[lane].wait(events[lane]);
+#endif
+  }
+  /// The lanes' next work comes after their exchanges.
+  void lead() const {
+#ifdef HEDDLE_WITH_CUDA
+    for (const Stream& stream : streams) current_stream(stream.device()).wait(stream);
+#endif
+  }
+  /// The host waits for the exchanges. A device that has failed says so at once, to every call.
+  void finish() const noexcept {
+#ifdef HEDDLE_WITH_CUDA
+    for (const Stream& stream : streams) {
+      try {
+        stream.synchronize();
+      } catch (const std::exception&) {
+        // Nothing runs there any more.
+      }
+    }
 #endif
   }
 };
@@ -76,9 +114,9 @@ Reducer::Reducer(std::vector<Device> devices, Exchange exchange)
 
 Reducer::~Reducer() {
   try {
-    finish();  // an exchange may be under way where a lane failed, and uses the tensors
+    finish();  // an exchange may be under way, and uses the tensors
   } catch (const std::exception&) {
-    // The device has failed: nothing runs there any more.
+    give_up();
   }
 }
 
@@ -88,6 +126,7 @@ int Reducer::add_bucket(FlatLayout layout) {
   bucket->was_put = std::vector<std::atomic<bool>>(n);
   for (const Device device : devices_) bucket->lanes.emplace_back().flat = layout.make(device);
   bucket->layout = std::move(layout);
+  comm_->add_bucket();
   buckets_.push_back(std::move(bucket));
   return static_cast<int>(buckets_.size()) - 1;
 }
@@ -101,15 +140,15 @@ Reducer::LaneBucket& Reducer::of(int lane, int bucket) {
 }
 
 void Reducer::begin(const std::vector<int64_t>& n_shards) {
-  finish();  // what a failed step has left under way
   for (const auto& bucket : buckets_) {
     bucket->lanes_done = 0;
     for (auto& put : bucket->was_put) put = false;
     for (size_t lane = 0; lane < bucket->lanes.size(); ++lane) {
       LaneBucket& mine = bucket->lanes[lane];
+      mine.keep_spare(mine.tree.abandon());
+      for (ShardBucket& shard : mine.shards) mine.keep_spare({std::move(shard.flat)});
       mine.shards.assign(static_cast<size_t>(n_shards[lane]), {});
       mine.shards_added = 0;
-      mine.tree = {};
     }
   }
 }
@@ -170,14 +209,11 @@ void Reducer::close_shard(int lane, int64_t shard, int bucket) {
   LaneBucket& mine = of(lane, bucket);
   std::vector<ShardBucket>& shards = mine.shards;
   shards[static_cast<size_t>(shard)].state = ShardBucket::State::kClosed;
-  const auto keep = [&](std::vector<Tensor> freed) {
-    std::move(freed.begin(), freed.end(), std::back_inserter(mine.spare));
-  };
   while (mine.shards_added < shards.size() &&
          shards[mine.shards_added].state == ShardBucket::State::kClosed)
-    keep(mine.tree.add(std::exchange(shards[mine.shards_added++].flat, {})));
+    mine.keep_spare(mine.tree.add(std::exchange(shards[mine.shards_added++].flat, {})));
   if (mine.shards_added < shards.size()) return;
-  keep(mine.tree.finish());
+  mine.keep_spare(mine.tree.finish());
   lane_done(lane, bucket);
 }
 
@@ -189,9 +225,10 @@ void Reducer::pass(int lane, int bucket) {
 
 void Reducer::lane_done(int lane, int bucket) {
   const std::lock_guard lock(mutex_);
-  comm_->follow(lane, devices_[static_cast<size_t>(lane)]);
+  comm_->mark(bucket, lane);
   Bucket& all = *buckets_[static_cast<size_t>(bucket)];
   if (++all.lanes_done < static_cast<int>(devices_.size())) return;
+  comm_->follow_marks(bucket);
   const TraceSpan span("exchange bucket", "exchange", bucket);
   std::deque<DeviceSpan> spans;
   for (const StreamRef stream : comm_->refs)
@@ -201,10 +238,9 @@ void Reducer::lane_done(int lane, int bucket) {
   exchange_.all_reduce(flats, comm_->refs);
 }
 
-void Reducer::finish() {
-  for (size_t lane = 0; lane < devices_.size(); ++lane)
-    comm_->lead(static_cast<int>(lane), devices_[lane]);
-}
+void Reducer::finish() { comm_->lead(); }
+
+void Reducer::give_up() noexcept { comm_->finish(); }
 
 bool Reducer::was_put(int bucket, int place) const {
   return buckets_[static_cast<size_t>(bucket)]->was_put[static_cast<size_t>(place)];

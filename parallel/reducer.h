@@ -24,7 +24,8 @@ class Reducer {
   int add_bucket(FlatLayout layout);
   const FlatLayout& layout(int bucket) const;
 
-  /// Starts over, whatever was left behind: the next sum is of n_shards[lane] shards of each lane.
+  /// Starts over after finish() or give_up(), whatever was left behind: the next sum is of
+  /// n_shards[lane] shards of each lane.
   void begin(const std::vector<int64_t>& n_shards);
   /// From lane's thread, before a shard's first put.
   void begin_shard(int lane, int64_t shard, int bucket);
@@ -37,6 +38,8 @@ class Reducer {
   void pass(int lane, int bucket);
   /// After all lanes: their streams wait for the sums.
   void finish();
+  /// Instead, where a lane has failed: the host waits for the exchanges that are under way.
+  void give_up() noexcept;
   /// Whether any lane put tensor `place` since begin().
   bool was_put(int bucket, int place) const;
   /// The sum of tensor `place` on a lane's device, good until the next begin().

@@ -5,12 +5,22 @@
 #include <string>
 #include <utility>
 
+#include "heddle/core/device_span.h"
 #include "heddle/core/tape.h"
 #include "heddle/nn/modules/batch_norm2d.h"
 #include "heddle/nn/ops.h"
 #include "heddle/parallel/fingerprint.h"
 
 namespace heddle {
+namespace {
+
+/// Whether work on `device` is being captured into a graph.
+bool captures(Device device) {
+  return device.type == DeviceType::kCuda && detail::is_capturing(current_stream(device));
+}
+
+}  // namespace
+
 /// What the parameters' hooks hold on to: they live as long as the model, which may be longer than
 /// the replicas do.
 struct Replicas::Hooks {
@@ -29,6 +39,7 @@ Replicas::Replicas(Module& model, const ModelFactory& make, const std::vector<De
       models_[i]->to(devices[i]);
     Lane& lane = lanes_.emplace_back();
     lane.parameters = models_[i]->parameters();
+    lane.no_loss = zeros({}, DType::kFloat32, devices[i]);
     for (const auto& [name, buffer] : models_[i]->named_buffers())
       (is_floating(buffer.dtype()) ? lane.averaged : lane.counted).push_back(buffer);
   }
@@ -40,10 +51,12 @@ Replicas::Replicas(Module& model, const ModelFactory& make, const std::vector<De
 }
 
 /// Gradients become ready from the last layer to the first, as a rule: buckets fill in that order.
+/// The loss, which is there before any of them, goes along in the first bucket.
 void Replicas::fill_buckets(int64_t bucket_bytes) {
   const std::vector<Tensor>& parameters = lanes_[0].parameters;
   places_.resize(parameters.size());
   FlatLayout layout;
+  loss_place_ = layout.add(lanes_[0].no_loss);
   const auto close = [&] {
     if (layout.size() > 0) n_in_bucket_.push_back(layout.size());
     if (layout.size() > 0) gradients_.add_bucket(std::exchange(layout, {}));
@@ -94,7 +107,11 @@ void Replicas::refresh() {
   for (const Lane& lane : lanes_)
     for (size_t i = 0; i < lane.parameters.size(); ++i)
       apart |= writes(lane, i) != writes(lanes_[0], i);
-  if (apart) replicate();
+  if (!apart) return;
+  HEDDLE_CHECK(!captures(lanes_[0].parameters[0].device()),
+               "DataParallel: replica 0 alone was written to since the last step, and a graph "
+               "cannot hand it round: call replicate() first");
+  replicate();
 }
 
 Replicas::Collecting::Collecting(Replicas& replicas) : replicas_(replicas) {
@@ -125,10 +142,14 @@ void Replicas::begin_gradients(const std::vector<int64_t>& n_shards) {
   gradients_.begin(n_shards);
 }
 
-void Replicas::begin_gradient_shard(int lane, int64_t shard) {
+void Replicas::begin_gradient_shard(int lane, int64_t shard, const Tensor& loss, double share) {
   lanes_[static_cast<size_t>(lane)].shard = shard;
   for (size_t bucket = 0; bucket < n_in_bucket_.size(); ++bucket)
     gradients_.begin_shard(lane, shard, static_cast<int>(bucket));
+  const bool has_loss = loss.defined();
+  gradients_.put(lane, shard, 0, loss_place_,
+                 has_loss ? reshape(loss.detach(), {}) : lanes_[static_cast<size_t>(lane)].no_loss,
+                 has_loss ? share : 1.0);
 }
 
 void Replicas::take_gradient(int lane, size_t index, const Tensor& parameter) {
@@ -161,6 +182,13 @@ void Replicas::finish_gradients() {
     }
     mine.earlier.clear();
   }
+}
+
+Tensor Replicas::summed_loss(int lane) const { return gradients_.sum(lane, 0, loss_place_); }
+
+void Replicas::give_up() noexcept {
+  gradients_.give_up();
+  buffers_.give_up();
 }
 
 std::vector<Tensor> Replicas::all_buffers(const Lane& lane) const {

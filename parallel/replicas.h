@@ -39,9 +39,11 @@ class Replicas {
 
   // Shards are numbered in their lane.
   void begin_gradients(const std::vector<int64_t>& n_shards);
-  void begin_gradient_shard(int lane, int64_t shard);
+  /// `loss` may be undefined: it counts as 0.
+  void begin_gradient_shard(int lane, int64_t shard, const Tensor& loss, double share);
   void end_gradient_shard(int lane, int64_t shard);
-  void finish_gradients();  ///< All replicas' gradients are the sums.
+  void finish_gradients();             ///< All replicas' gradients are the sums.
+  Tensor summed_loss(int lane) const;  ///< Of the shards' losses times their shares.
 
   void begin_buffers(const std::vector<int64_t>& n_shards);
   void begin_buffer_shard(int lane, int64_t shard);  ///< All begin with the same buffers.
@@ -55,6 +57,9 @@ class Replicas {
   /// of batch-norms, to the same values. Errors: another buffer was written to.
   void begin_alike_buffers(const std::vector<int64_t>& n_shards);
   void finish_alike_buffers();
+
+  /// Where a lane has failed: waits for the exchanges that are under way.
+  void give_up() noexcept;
 
   ExchangeTraffic traffic() const;  ///< Of gradients and buffers.
 
@@ -77,6 +82,7 @@ class Replicas {
     std::vector<int64_t> versions;
     std::vector<int64_t> other_versions;      // of buffers that are no batch-norm's
     std::vector<std::vector<int64_t>> steps;  // of modules, by paused shard
+    Tensor no_loss;                           // 0
     int64_t n_shards = 0;
     int64_t shard = 0;  // the one that computes
     bool collecting = false;
@@ -97,6 +103,7 @@ class Replicas {
   Reducer gradients_;
   Reducer buffers_;
   std::vector<Place> places_;  // of parameters
+  int loss_place_ = 0;         // in the first bucket
   int buffer_bucket_ = -1;
   std::vector<int> n_in_bucket_;
   std::shared_ptr<Hooks> hooks_;

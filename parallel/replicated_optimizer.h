@@ -28,6 +28,15 @@ class ReplicatedOptimizer {
   /// As GradScaler::step, on gradients of a loss times scaler.get_scale(). All replicas find the
   /// same, since their gradients have the same bits.
   bool step(GradScaler& scaler, double max_norm = 0.0);
+
+  /// step() in Optimizer's parts, for steps that a graph replays: begin_step and finish_step stand
+  /// outside. begin_step hands round what replica 0 alone was given since the last step, too.
+  void begin_step(double grad_scale = 1.0);
+  void check_gradients(double max_norm = 0.0);
+  void check_losses(const std::vector<Tensor>& mean_losses);  ///< Those of DataParallel::Queued.
+  void apply_step();
+  /// Errors: replicas that do not agree whether the step was taken.
+  bool finish_step();
   void zero_grad();
   double clip_grad_norm(double max_norm);  ///< As Optimizer's; the norm is that of the whole batch.
   void set_lr_scale(double scale);
@@ -36,6 +45,7 @@ class ReplicatedOptimizer {
   void load_state(const NamedTensors& state);
 
  private:
+  bool agreed(const std::vector<int>& taken) const;
   Optimizer& of(int replica) const { return *optimizers_[static_cast<size_t>(replica)]; }
 
   DataParallel& parallel_;

@@ -27,6 +27,8 @@ void provide_devices(int n_devices) {
 }
 
 void set_peer_access(const std::vector<Device>& devices, const Links& links) {
+  // A device's memory is opened to those that may reach it when it is first used.
+  for (const Device device : devices) (void)current_stream(device);
   for (size_t a = 0; a < devices.size(); ++a)
     for (size_t b = 0; b < devices.size(); ++b)
       if (a != b)

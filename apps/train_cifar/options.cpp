@@ -127,7 +127,7 @@ void declare_machine(apps::FlagSet& flags, Options& o) {
                "Let cuBLAS and cuDNN round the factors of fp32 products to 10 bits, for tensor "
                "cores");
   flags.choice("--graph", &o.graph, {"auto", "on", "off"},
-               "Replay the training step as a CUDA graph; auto: on one CUDA device. Never changes "
+               "Replay the training step as a CUDA graph; auto: on CUDA devices. Never changes "
                "results");
   flags.integer("--seed", &o.seed, 0, std::numeric_limits<int64_t>::max(),
                 "Decides initial weights, order, augmentation and dropout");
@@ -155,12 +155,6 @@ void need(bool condition, const std::string& message) {
 
 bool on_cuda(const Options& o) { return device_of(o).type == DeviceType::kCuda; }
 
-/// Steps of one CUDA device, whole.
-bool can_graph(const Options& o) {
-  const std::vector<Device> devices = parse_devices(o.devices);
-  return devices.size() == 1 && devices.front().type == DeviceType::kCuda && o.shards == 0;
-}
-
 void check_training(const apps::FlagSet& flags, const Options& o) {
   const bool sgd = o.optimizer == "sgd";
   need(o.staging != "resident" || on_cuda(o),
@@ -185,9 +179,10 @@ void check_training(const apps::FlagSet& flags, const Options& o) {
        "depend on the number of devices");
   flags.only_with({"--exchange"}, o.devices == "all" || parse_devices(o.devices).size() > 1,
                   "several --devices");
-  need(
-      o.graph != "on" || can_graph(o),
-      fmt::format("--graph on needs one CUDA device without --shards, --devices is {}", o.devices));
+  need(o.graph != "on" || on_cuda(o),
+       fmt::format("--graph on needs CUDA devices, --devices is {}", o.devices));
+  need(o.graph != "on" || !o.sync_batch_norm,
+       "--graph on contradicts --sync-batch-norm, whose shards wait for each other on the host");
   flags.only_with({"--lr-step", "--lr-gamma"}, o.schedule == "step", "--schedule step");
   flags.only_with({"--lr-min"}, o.schedule == "cosine", "--schedule cosine");
   flags.only_with({"--peak-at"}, o.schedule == "one_cycle", "--schedule one_cycle");
@@ -231,7 +226,8 @@ Device device_of(const Options& options) { return parse_devices(options.devices)
 int workers_of(const Options& options) { return apps::parse_workers(options.workers).value(); }
 
 bool uses_graph(const Options& o) {
-  return o.graph == "on" || (o.graph == "auto" && can_graph(o) && !wants_sync());
+  return o.graph == "on" ||
+         (o.graph == "auto" && on_cuda(o) && !o.sync_batch_norm && !wants_sync());
 }
 
 DType dtype_of(const Options& options) {

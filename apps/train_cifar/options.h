@@ -83,8 +83,9 @@ int workers_of(const Options& options);
 /// Of convolutions and products, from --precision.
 DType dtype_of(const Options& options);
 
-/// Whether steps are captured as CUDA graphs: --graph on, or auto where there is one CUDA device
-/// and HEDDLE_SYNC does not want to know the kernel that fails, which a graph hides.
+/// Whether steps are captured as CUDA graphs: --graph on, or auto on CUDA devices where batch-norms
+/// are not synchronised and HEDDLE_SYNC does not want to know the kernel that fails, which a graph
+/// hides.
 bool uses_graph(const Options& options);
 
 /// Takes over what a checkpoint records of its run's flags. A flag that says where or for how long

@@ -29,6 +29,29 @@ Tensor rows_of(const Batch& batch, Tensor BatchPart::*which) {
 
 Tensor images_of(const Batch& batch) { return rows_of(batch, &BatchPart::images); }
 
+/// What a graph takes of a batch: images and labels of each part with rows.
+StepGraph::Tensors inputs_of(const Batch& batch) {
+  StepGraph::Tensors inputs;
+  for (const BatchPart& part : batch.parts)
+    if (part.size() > 0) inputs.insert(inputs.end(), {part.images, part.labels});
+  return inputs;
+}
+
+/// The batch's parts with `inputs` in their places.
+std::vector<BatchPart> parts_of(const Batch& batch, const StepGraph::Tensors& inputs) {
+  std::vector<BatchPart> parts = batch.parts;
+  size_t next = 0;
+  for (BatchPart& part : parts) {
+    if (part.size() == 0) continue;
+    part.images = inputs[next++];
+    part.labels = inputs[next++];
+  }
+  return parts;
+}
+
+/// A shard's outputs of a graph: loss, predictions and labels.
+constexpr size_t kOutputs = 3;
+
 }  // namespace
 
 void ReplicatedStep::feed(LoaderOptions& loader) {
@@ -48,24 +71,81 @@ ReplicatedStep::ReplicatedStep(const Options& options, Module& model, Optimizer&
           parallel_options(options)),
       optimizer_(parallel_, optimizer,
                  [&options](const Module& replica) { return make_optimizer(options, replica); }),
-      scaler_(scaler) {}
+      scaler_(scaler) {
+  if (uses_graph(options)) graph_.emplace(parallel_.devices());
+}
 
-StepResult ReplicatedStep::run(const Batch& batch, int64_t step, double lr_scale) {
-  const PhaseSpan span(Phase::kCompute, "step of all replicas");
-  parallel_.set_step(step);
-  optimizer_.set_lr_scale(lr_scale);
-  optimizer_.zero_grad();
-  const auto loss = [this](const Tensor& logits, const Tensor& labels) {
+LossFunction ReplicatedStep::loss_function() const {
+  return [this](const Tensor& logits, const Tensor& labels) {
     return cross_entropy(logits, labels, {.label_smoothing = options_.label_smoothing});
   };
-  const double scale = scaler_ != nullptr ? scaler_->get_scale() : 1.0;
-  const DataParallel::Result result = parallel_.forward_backward(batch.parts, loss, scale);
+}
+
+StepResult ReplicatedStep::run(const Batch& batch, int64_t step, double lr_scale) {
+  optimizer_.set_lr_scale(lr_scale);
+  if (graph_ && batch.size() == options_.batch_size) return run_by_graph(batch, step);
+  const PhaseSpan span(Phase::kCompute, "step of all replicas");
+  parallel_.set_step(step);
+  optimizer_.zero_grad();
+  const DataParallel::Result result =
+      parallel_.forward_backward(batch.parts, loss_function(), scaler_);
   // With a scaler, what is not finite shows in the gradients.
   if (scaler_ == nullptr && !std::isfinite(result.loss))
     fail_step(step, describe_loss(result.loss), parallel_.module(), images_of(batch));
   const bool taken = update(batch, step);
   const Tensor right = count_equal(argmax(result.output, 1), rows_of(batch, &BatchPart::labels));
   return {.taken = taken, .loss = result.loss, .n_correct = static_cast<int64_t>(right.item())};
+}
+
+StepResult ReplicatedStep::run_by_graph(const Batch& batch, int64_t step) {
+  const PhaseSpan span(Phase::kCompute, "step of all replicas as a graph");
+  optimizer_.begin_step(scaler_ != nullptr ? 1.0 / scaler_->get_scale() : 1.0);
+  const StepGraph::Tensors outputs = queue_step(batch, step);
+  StepResult result{.taken = optimizer_.finish_step()};
+  for (size_t i = 0; i + kOutputs <= outputs.size(); i += kOutputs) {
+    const Tensor &predicted = outputs[i + 1], &labels = outputs[i + 2];
+    result.loss += outputs[i].item() * static_cast<double>(labels.size(0));
+    result.n_correct += static_cast<int64_t>(count_equal(predicted, labels).item());
+  }
+  result.loss /= static_cast<double>(batch.size());
+  if (scaler_ != nullptr) {
+    scaler_->note_step(result.taken);
+    scaler_->update();
+    fail_where_stuck(*scaler_, step, parallel_.module(), images_of(batch));
+  } else if (!result.taken) {
+    const bool by_loss = !std::isfinite(result.loss);
+    fail_step(step, by_loss ? describe_loss(result.loss) : kGradients, parallel_.module(),
+              images_of(batch));
+  }
+  return result;
+}
+
+StepGraph::Tensors ReplicatedStep::queue_step(const Batch& batch, int64_t step) {
+  try {
+    const auto body = [&](const StepGraph::Tensors& inputs) {
+      return whole_step(parts_of(batch, inputs), step);
+    };
+    return graph_->run(inputs_of(batch), body, step);
+  } catch (const CaptureError& error) {
+    if (options_.graph == "on") throw;
+    if (!options_.quiet) fmt::print("note: {}; steps are called one by one\n", error.what());
+  }
+  graph_.reset();
+  return whole_step(batch.parts, step);
+}
+
+StepGraph::Tensors ReplicatedStep::whole_step(const std::vector<BatchPart>& parts, int64_t step) {
+  parallel_.set_step(step);
+  optimizer_.zero_grad();
+  const DataParallel::Queued queued =
+      parallel_.queue_forward_backward(parts, loss_function(), scaler_);
+  if (scaler_ == nullptr) optimizer_.check_losses(queued.mean_losses);
+  if (scaler_ != nullptr || options_.clip_norm > 0) optimizer_.check_gradients(options_.clip_norm);
+  optimizer_.apply_step();
+  StepGraph::Tensors outputs;
+  for (const DataParallel::Queued::Shard& shard : queued.shards)
+    outputs.insert(outputs.end(), {shard.loss, argmax(shard.output, 1), shard.labels});
+  return outputs;
 }
 
 bool ReplicatedStep::update(const Batch& batch, int64_t step) {

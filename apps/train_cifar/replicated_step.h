@@ -1,14 +1,19 @@
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "heddle/apps/train_cifar/options.h"
 #include "heddle/apps/train_cifar/step_runner.h"
 #include "heddle/data/loader.h"
+#include "heddle/nn/step_graph.h"
 #include "heddle/parallel/data_parallel.h"
 #include "heddle/parallel/replicated_optimizer.h"
 
 namespace heddle::train_cifar {
 
-/// Training steps on several devices, or on one that computes its batches in shards.
+/// Training steps on several devices, or on one that computes its batches in shards. With --graph,
+/// steps on full batches are captured as one CUDA graph of all devices and replayed: the same bits.
 class ReplicatedStep {
  public:
   /// Whether the flags ask for it.
@@ -28,14 +33,20 @@ class ReplicatedStep {
 
   /// "2 on cpu,cpu; a batch in 2 shards; exchange direct".
   std::string describe() const;
+  int64_t replays() const { return graph_ ? graph_->replays() : 0; }  ///< Of graphs, so far.
 
  private:
+  StepResult run_by_graph(const Batch& batch, int64_t step);
+  StepGraph::Tensors queue_step(const Batch& batch, int64_t step);
+  StepGraph::Tensors whole_step(const std::vector<BatchPart>& parts, int64_t step);
   bool update(const Batch& batch, int64_t step);
+  LossFunction loss_function() const;
 
   const Options& options_;
   DataParallel parallel_;
   ReplicatedOptimizer optimizer_;
   GradScaler* scaler_;
+  std::optional<StepGraph> graph_;
 };
 
 }  // namespace heddle::train_cifar

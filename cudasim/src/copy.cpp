@@ -288,6 +288,10 @@ cudaError_t cudaMemcpyPeerAsync(void* destination, int destination_device, const
         !cudasim::devices_match(source, source_device)) {
       return cudaErrorInvalidValue;
     }
+    if (stream.capture != nullptr) {  // by reports from devices; the manual is silent
+      cudasim::invalidate(*stream.capture);
+      return cudaErrorStreamCaptureUnsupported;
+    }
     return cudasim::submit_copy(lock, cudasim::plain_copy(destination, source, bytes),
                                 cudaMemcpyDefault, stream, Waiting::kAsync, true);
   });

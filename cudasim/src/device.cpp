@@ -143,10 +143,11 @@ size_t Device::used_bytes() const {
 
 bool may_access(int device, const Allocation& allocation) noexcept {
   if (allocation.kind == MemoryKind::kPinned || allocation.device == device) return true;
-  if (allocation.kind == MemoryKind::kPool) {
-    return allocation.pool->access[static_cast<size_t>(device)];
-  }
   const Device& from = runtime().devices[static_cast<size_t>(device)];
+  if (allocation.kind == MemoryKind::kPool) {
+    return allocation.pool->access[static_cast<size_t>(device)] &&
+           from.peer_possible[static_cast<size_t>(allocation.device)];
+  }
   return from.peer_enabled[static_cast<size_t>(allocation.device)];
 }
 

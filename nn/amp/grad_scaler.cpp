@@ -27,11 +27,14 @@ GradScaler::GradScaler(GradScalerOptions options)
 
 Tensor GradScaler::scale(const Tensor& loss) {
   if (!options_.enabled) return loss;
-  const Tensor wide = to(loss, DType::kFloat32);
+  return to(loss, DType::kFloat32) * scale_on(loss.device());
+}
+
+Tensor GradScaler::scale_on(Device device) {
   const auto found = std::find_if(scales_.begin(), scales_.end(),
-                                  [&](const Tensor& t) { return t.device() == loss.device(); });
-  if (found != scales_.end()) return wide * *found;
-  return wide * scales_.emplace_back(full({}, state_.scale, DType::kFloat32, loss.device()));
+                                  [&](const Tensor& t) { return t.device() == device; });
+  if (found != scales_.end()) return *found;
+  return scales_.emplace_back(full({}, get_scale(), DType::kFloat32, device));
 }
 
 GradScaler::Use* GradScaler::use_of(const Optimizer& optimizer) {
@@ -104,7 +107,7 @@ void GradScaler::update() {
 
 void GradScaler::set_scale(double scale) {
   state_.scale = scale;
-  for (Tensor& on_device : scales_) fill_(on_device, scale);
+  for (Tensor& on_device : scales_) fill_(on_device, get_scale());
 }
 
 void GradScaler::load_state(const GradScalerState& state) {

@@ -47,6 +47,8 @@ class GradScaler {
 
   /// loss * scale, in float32. The scale is read from memory of the loss's device.
   Tensor scale(const Tensor& loss);
+  /// The scale as one float32 on `device`, for as long as this lives: 1 where not enabled.
+  Tensor scale_on(Device device);
   /// Divides the gradients by the scale, in place.
   void unscale_(Optimizer& optimizer);
   /// Takes the optimizer's step with gradients divided by the scale (no pass of its own unless

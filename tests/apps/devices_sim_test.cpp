@@ -23,6 +23,31 @@ TEST_CASE("train_cifar: the same shards give the same weights on one and two CUD
   CHECK(ground.read("two/model.safetensors") == ground.read("one/model.safetensors"));
 }
 
+TEST_CASE("train_cifar: steps of two devices replayed as a graph have the weights of called ones",
+          "[device]") {
+  const TrainingGround ground;
+  ProcessOptions fast;
+  fast.environment = {"CUDASIM_CHECKS=off", "CUDASIM_SCHEDULE=latest"};
+  const std::vector<std::vector<std::string>> forms{
+      {"--precision", "fp32", "--clip-norm", "0.5"},
+      {"--precision", "fp16", "--optimizer", "sgd", "--exchange", "gather"}};
+  for (const std::vector<std::string>& form : forms) {
+    std::vector<std::string> flags = kTwo;
+    flags.insert(flags.end(), form.begin(), form.end());
+    const std::string precision = form[1];
+    for (const std::string graph : {"on", "off"}) {
+      std::vector<std::string> all = flags;
+      all.insert(all.end(), {"--graph", graph});
+      const ProcessResult result = ground.train(precision + graph, all, fast);
+      INFO(result.err);
+      REQUIRE(result.exit_code == 0);
+    }
+    CHECK(ground.read(precision + "on/model.safetensors") ==
+          ground.read(precision + "off/model.safetensors"));
+    CHECK(ground.metrics(precision + "on", "step") == ground.metrics(precision + "off", "step"));
+  }
+}
+
 TEST_CASE("train_cifar: one of two devices fails: it is named, and the last checkpoint stands",
           "[device]") {
   const TrainingGround ground;

@@ -72,7 +72,7 @@ TEST_CASE("unknown words are refused with the known ones") {
   check_refused({{"--optimizer", "lion"}, {"--optimizer", "\"lion\"", "adam, adamw, sgd"}});
   check_refused({{"--schedule", "poly"}, {"--schedule", "\"poly\"", "constant, step, cosine"}});
   check_refused({{"--augment", "mix"}, {"--augment", "\"mix\"", "none, flip, crop_flip"}});
-  check_refused({{"--graph", "on"}, {"--graph on needs one CUDA device", "--devices is cpu"}});
+  check_refused({{"--graph", "on"}, {"--graph on needs CUDA devices", "--devices is cpu"}});
   check_refused({{"--tf32"}, {"--tf32", "CUDA devices and --provider auto or vendor"}});
   check_refused({{"--staging", "disk"}, {"--staging", "\"disk\"", "uint8, float, resident"}});
   check_refused(

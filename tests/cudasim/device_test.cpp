@@ -122,6 +122,8 @@ TEST_CASE("a pool's memory is opened to a peer by cudaMemPoolSetAccess only", "[
   cudaMemAccessFlags flags = cudaMemAccessFlagsProtNone;
   REQUIRE_CUDA(cudaMemPoolGetAccess(&flags, pool, &access.location));
   REQUIRE(flags == cudaMemAccessFlagsProtReadWrite);
+  cudasim::set_peer_access(1, 0, false);
+  REQUIRE(copy_between(there, pooled) == cudaErrorInvalidValue);
   cudasim::set_peer_access(2, 0, false);
   access.location.id = 2;
   REQUIRE(cudaMemPoolSetAccess(pool, &access, 1) == cudaErrorInvalidDevice);
@@ -134,4 +136,21 @@ TEST_CASE("a peer copy that names the wrong device is refused", "[sim]") {
   REQUIRE_CUDA(cudaMemcpyPeerAsync(a, 0, b, 1, 16, nullptr));
   REQUIRE(cudaMemcpyPeerAsync(a, 1, b, 1, 16, nullptr) == cudaErrorInvalidValue);
   REQUIRE(cudaMemcpyPeerAsync(a, 0, b, 2, 16, nullptr) == cudaErrorInvalidDevice);
+}
+
+TEST_CASE("a peer copy cannot be captured, a plain one between devices can", "[sim]") {
+  const MachineScope scope({.n_devices = 2});
+  char* a = on_device(0);
+  char* b = on_device(1);
+  cudaStream_t stream = nullptr;
+  REQUIRE_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  cudaGraph_t graph = nullptr;
+  REQUIRE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  REQUIRE_CUDA(cudaMemcpyAsync(a, b, 16, cudaMemcpyDeviceToDevice, stream));
+  REQUIRE_CUDA(cudaStreamEndCapture(stream, &graph));
+  REQUIRE_CUDA(cudaGraphDestroy(graph));
+  REQUIRE_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  REQUIRE(cudaMemcpyPeerAsync(a, 0, b, 1, 16, stream) == cudaErrorStreamCaptureUnsupported);
+  REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaErrorStreamCaptureInvalidated);
+  REQUIRE_CUDA(cudaStreamDestroy(stream));
 }

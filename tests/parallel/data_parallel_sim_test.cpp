@@ -1,13 +1,16 @@
-// DataParallel on virtual devices, whenever the queued work runs, with and without peer access.
+// DataParallel on virtual devices, whenever the queued work runs, with and without peer access, its
+// steps called or replayed as a graph.
 #include <cudasim/order.h>
 
+#include <array>
 #include <map>
+#include <optional>
+#include <set>
 #include <tuple>
 
-#include "heddle/nn/amp/autocast.h"
 #include "heddle/nn/models/resnet18.h"
 #include "heddle/nn/optim/sgd.h"
-#include "heddle/tests/parallel/small_training.h"
+#include "heddle/tests/parallel/replicated_training.h"
 #include "heddle/tests/parallel/virtual_devices.h"
 #include "heddle/tests/support/catch.h"
 #include "heddle/tests/support/provider_scope.h"
@@ -39,7 +42,6 @@ class SmallResNet : public Module {
 };
 
 enum class Net { kCnn, kResNet, kSyncResNet };  // the last: its batch-norms synchronised
-enum class Precision { kFloat32, kBFloat16 };
 
 std::unique_ptr<Module> make_net(Net net) {
   if (net == Net::kCnn) return std::make_unique<SmallCnn>();
@@ -51,43 +53,43 @@ std::unique_ptr<Module> make_net(Net net) {
 class Rig {
  public:
   Rig(Net net, int n_devices, Peers peers)
-      : scope_(cudasim::Schedule::kEager, 1, peers),
+      : net_(net),
+        scope_(cudasim::Schedule::kEager, 1, peers),
         model_((manual_seed(5), make_net(net))),
         parallel_(*model_, [net] { return make_net(net); }, devices_of(n_devices),
                   {.shards = 8, .sync_batch_norm = net == Net::kSyncResNet, .bucket_bytes = 1024}) {
     for (const auto& [name, tensor] : model_->state()) first_.emplace_back(name, clone(tensor));
   }
 
-  /// All tensors of the model after two steps.
-  Content train(Precision precision, cudasim::Schedule schedule, uint64_t seed) {
+  /// All tensors of the model and of Adam after a called step, one that is captured (skipped in
+  /// float16), one of other shapes, and one that is replayed. No graph holds shards that wait for
+  /// each other: synchronised, all steps are called.
+  Content train(Precision precision, bool by_graph, cudasim::Schedule schedule, uint64_t seed) {
+    by_graph = by_graph && net_ != Net::kSyncResNet;
     cudasim::set_schedule(schedule, seed);
-    std::optional<Autocast> autocast;
-    if (precision == Precision::kBFloat16) autocast.emplace(DType::kBFloat16);
     model_->load_state(first_);
     parallel_.replicate();
-    ReplicatedOptimizer adam(parallel_, [](const Module& replica) {
-      return std::make_unique<Adam>(replica.parameters(), AdamOptions{.lr = 1e-2});
-    });
-    for (int step = 0; step < 2; ++step) {
-      parallel_.set_step(step);
-      adam.zero_grad();
-      parallel_.forward_backward(some_images(11, static_cast<uint64_t>(step)), some_labels(11),
-                                 mean_loss);
-      adam.step();
-    }
+    ReplicatedTraining training(parallel_, precision, by_graph);
+    training.step({});
+    const bool taken = training.step({.lr_scale = 0.5, .loss_scale = kOverflows});
+    CHECK(taken == (precision != Precision::kFloat16));
+    training.step({.rows = 5, .lr_scale = 0.25, .loss_scale = 512.0});
+    CHECK(training.step({.lr_scale = 2.0, .loss_scale = 1024.0}));
+    CHECK(training.replays() == (by_graph ? 2 : 0));
     parallel_.check_replicas();
-    return content(model_->state());
+    return training.content_of_all();
   }
 
  private:
+  Net net_;
   MachineScope scope_;
   std::unique_ptr<Module> model_;
   DataParallel parallel_;
   NamedTensors first_;
 };
 
-/// The bits of eager runs on one device, where 2, 4 and 8 must have them too, and of eager runs on
-/// other numbers, which must be near.
+/// The bits of eager runs of calls on one device, where 2, 4 and 8 must have them too, and of eager
+/// runs on other numbers, which must be near.
 class References {
  public:
   const Content& of(Net net, int n_devices, Precision precision) {
@@ -96,7 +98,8 @@ class References {
     const auto found = known_.find(key);
     if (found != known_.end()) return found->second;
     Rig rig(net, tree ? 1 : n_devices, Peers::kAll);
-    return known_.emplace(key, rig.train(precision, cudasim::Schedule::kEager, 1)).first->second;
+    return known_.emplace(key, rig.train(precision, false, cudasim::Schedule::kEager, 1))
+        .first->second;
   }
 
  private:
@@ -119,8 +122,9 @@ void check_eager_and_latest(const std::vector<Net>& nets) {
       INFO(n << " devices, net " << static_cast<int>(net));
       Rig rig(net, n, n % 2 == 0 ? Peers::kAll : Peers::kNone);
       const Content& expected = references.of(net, n, Precision::kFloat32);
-      CHECK(rig.train(Precision::kFloat32, cudasim::Schedule::kEager, 1) == expected);
-      CHECK(rig.train(Precision::kFloat32, cudasim::Schedule::kLatest, 1) == expected);
+      const bool by_graph = (n + static_cast<int>(net)) % 2 == 0;
+      CHECK(rig.train(Precision::kFloat32, by_graph, cudasim::Schedule::kEager, 1) == expected);
+      CHECK(rig.train(Precision::kFloat32, !by_graph, cudasim::Schedule::kLatest, 1) == expected);
       CHECK(largest_difference(expected, references.of(net, 1, Precision::kFloat32)) < 2e-3);
     }
   }
@@ -144,67 +148,101 @@ struct Combination {
   int n_devices;
   Peers peers;
   Precision precision;
+  bool by_graph;
+
+  std::array<int, 5> choices() const {
+    return {static_cast<int>(net), n_devices, static_cast<int>(peers), static_cast<int>(precision),
+            by_graph ? 1 : 0};
+  }
 };
 
 /// Of 24 in a row, any two choices of different kinds meet.
 Combination pairwise(int i) {
-  return {static_cast<Net>(i % 3), i % 8 + 1, static_cast<Peers>(i / 8 % 3),
-          static_cast<Precision>((i / 2 + i / 8) % 2)};
+  const int row = i / 8, column = i % 8;
+  return {static_cast<Net>((row + column) % 3), column + 1, static_cast<Peers>(row % 3),
+          static_cast<Precision>((row + 2 * column) % 3), (row + column / 2) % 2 == 1};
 }
 
-/// Trains in random orders: n_seeds from `first_seed` on, dealt out to 24 combinations in turn.
+/// All 432 in a row: 48 for each net and precision, those of the same devices beside each other.
+Combination combination(int i) {
+  return {static_cast<Net>(i / 48 % 3), i / 2 % 8 + 1, static_cast<Peers>(i / 16 % 3),
+          static_cast<Precision>(i / 144), i % 2 == 1};
+}
+
+/// Trains combinations `first` and following in random orders, combination i by seed i + 1.
 template <class Choose>
-void check_random_orders(Choose choose, uint64_t first_seed, uint64_t n_seeds) {
+void check_random_orders(Choose choose, int first, int n_combinations) {
   const ProviderScope native(Provider::kNative);
   References references;
-  for (int i = 0; i < 24; ++i) {
+  std::optional<Rig> rig;
+  std::optional<std::tuple<Net, int, Peers>> machine;
+  for (int i = first; i < first + n_combinations; ++i) {
     const Combination c = choose(i);
-    Rig rig(c.net, c.n_devices, c.peers);
-    for (uint64_t seed = first_seed + static_cast<uint64_t>(i); seed < first_seed + n_seeds;
-         seed += 24) {
-      INFO(c.n_devices << " devices, net " << static_cast<int>(c.net) << ", peers "
-                       << static_cast<int>(c.peers) << ", precision "
-                       << static_cast<int>(c.precision) << ", seed " << seed);
-      CHECK(rig.train(c.precision, cudasim::Schedule::kRandom, seed) ==
-            references.of(c.net, c.n_devices, c.precision));
+    INFO(c.n_devices << " devices, net " << static_cast<int>(c.net) << ", peers "
+                     << static_cast<int>(c.peers) << ", precision " << static_cast<int>(c.precision)
+                     << (c.by_graph ? ", by graph" : "") << ", seed " << i + 1);
+    const Content& expected = references.of(c.net, c.n_devices, c.precision);
+    const auto wanted = std::tuple(c.net, c.n_devices, c.peers);
+    if (machine != wanted) {
+      rig.reset();
+      rig.emplace(c.net, c.n_devices, c.peers);
+      machine = wanted;
     }
+    CHECK(rig->train(c.precision, c.by_graph, cudasim::Schedule::kRandom,
+                     static_cast<uint64_t>(i) + 1) == expected);
   }
   CHECK(cudasim::order_findings().empty());
 }
 
-/// All 24 combinations of one net and precision, with a sixth of the 204 seeds.
-void check_many_random_orders(Net net, Precision precision, uint64_t sixth) {
-  check_random_orders(
-      [=](int i) -> Combination {
-        return {net, i % 8 + 1, static_cast<Peers>(i / 8), precision};
-      },
-      1 + 34 * sixth, 34);
+/// The pairs of choices, each with the number of its kind, that meet.
+template <class Choose>
+size_t n_pairs(Choose choose, int n_combinations) {
+  std::set<std::tuple<size_t, int, size_t, int>> pairs;
+  for (int i = 0; i < n_combinations; ++i) {
+    const auto choices = choose(i).choices();
+    for (size_t a = 0; a < choices.size(); ++a)
+      for (size_t b = 0; b < a; ++b) pairs.insert({a, choices[a], b, choices[b]});
+  }
+  return pairs.size();
 }
 
 }  // namespace
 
 TEST_CASE("DataParallel on virtual devices in random orders", "[device][sim]") {
-  check_random_orders(pairwise, 1, 24);
+  CHECK(n_pairs(pairwise, 24) == n_pairs(combination, 432));
+  std::set<std::array<int, 5>> all;
+  for (int i = 0; i < 432; ++i) all.insert(combination(i).choices());
+  CHECK(all.size() == 432);
+  check_random_orders(pairwise, 0, 24);
 }
 
-// Six test cases, so that they share the processors out.
+// The long walk in several test cases, so that they share the processors out.
 TEST_CASE("DataParallel in many random orders: convolutions, float32", "[device][sim][slow]") {
-  check_many_random_orders(Net::kCnn, Precision::kFloat32, 0);
+  check_random_orders(combination, 0, 48);
 }
 TEST_CASE("DataParallel in many random orders: residual, float32", "[device][sim][slow]") {
-  check_many_random_orders(Net::kResNet, Precision::kFloat32, 1);
+  check_random_orders(combination, 48, 48);
 }
 TEST_CASE("DataParallel in many random orders: synchronised, float32", "[device][sim][slow]") {
-  check_many_random_orders(Net::kSyncResNet, Precision::kFloat32, 2);
+  check_random_orders(combination, 96, 48);
 }
 TEST_CASE("DataParallel in many random orders: convolutions, bfloat16", "[device][sim][slow]") {
-  check_many_random_orders(Net::kCnn, Precision::kBFloat16, 3);
+  check_random_orders(combination, 144, 48);
 }
 TEST_CASE("DataParallel in many random orders: residual, bfloat16", "[device][sim][slow]") {
-  check_many_random_orders(Net::kResNet, Precision::kBFloat16, 4);
+  check_random_orders(combination, 192, 48);
 }
 TEST_CASE("DataParallel in many random orders: synchronised, bfloat16", "[device][sim][slow]") {
-  check_many_random_orders(Net::kSyncResNet, Precision::kBFloat16, 5);
+  check_random_orders(combination, 240, 48);
+}
+TEST_CASE("DataParallel in many random orders: convolutions, float16", "[device][sim][slow]") {
+  check_random_orders(combination, 288, 48);
+}
+TEST_CASE("DataParallel in many random orders: residual, float16", "[device][sim][slow]") {
+  check_random_orders(combination, 336, 48);
+}
+TEST_CASE("DataParallel in many random orders: synchronised, float16", "[device][sim][slow]") {
+  check_random_orders(combination, 384, 48);
 }
 
 namespace {

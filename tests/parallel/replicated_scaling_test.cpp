@@ -29,7 +29,7 @@ Content train_scaled(const std::vector<Device>& devices, double init_scale) {
   GradScaler scaler({.init_scale = init_scale});
   for (int step = 0; step < 3; ++step) {
     sgd.zero_grad();
-    parallel.forward_backward(inputs(10, step), some_labels(10), mean_loss, scaler.get_scale());
+    parallel.forward_backward(inputs(10, step), some_labels(10), mean_loss, &scaler);
     REQUIRE(sgd.step(scaler, 1.0));
     scaler.update();
   }
@@ -56,7 +56,7 @@ TEST_CASE("DataParallel: the scale of the loss leaves no trace in float32", "[pa
     ReplicatedOptimizer sgd(parallel, make_sgd);
     GradScaler scaler({.init_scale = scale});
     const auto result =
-        parallel.forward_backward(inputs(10, 0), some_labels(10), mean_loss, scaler.get_scale());
+        parallel.forward_backward(inputs(10, 0), some_labels(10), mean_loss, &scaler);
     REQUIRE(sgd.step(scaler, 0.25));
     CHECK(result.loss < 10.0);
     return content(model.state());
@@ -75,7 +75,7 @@ TEST_CASE("NU-5: where one replica overflows, all skip the step and halve the sc
 
   Tensor x = inputs(9, 0);
   x.data<float>()[8 * 6] = std::numeric_limits<float>::infinity();  // a row of the last replica
-  parallel.forward_backward(x, some_labels(9), mean_loss, scaler.get_scale());
+  parallel.forward_backward(x, some_labels(9), mean_loss, &scaler);
   CHECK_FALSE(sgd.step(scaler));
   scaler.update();
   CHECK(scaler.get_scale() == 4.0);
@@ -85,7 +85,7 @@ TEST_CASE("NU-5: where one replica overflows, all skip the step and halve the sc
     for (const float value : to(tensor, DType::kFloat32).to_vector<float>()) CHECK(value == 0.0F);
 
   sgd.zero_grad();
-  parallel.forward_backward(inputs(9, 1), some_labels(9), mean_loss, scaler.get_scale());
+  parallel.forward_backward(inputs(9, 1), some_labels(9), mean_loss, &scaler);
   CHECK(sgd.step(scaler));
   CHECK(content(model.state()) != before);
   parallel.check_replicas();
